@@ -1,0 +1,57 @@
+# Compiler settings every layer shares, and the two functions layers and tests are declared with.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g1")
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # BASEDIR and NOHASHDIR let another clone of the same sources hit the cache; precompiled headers need sloppiness.
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
+endif()
+
+find_package(Threads REQUIRED)
+find_package(OpenSSL REQUIRED)
+
+# Two sizes of -Wrestrict are g++ 12's own false alarms on std::string.
+add_compile_options(-Wall -Wextra -Werror -fno-strict-aliasing
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict> $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>)
+if(TROUPE_SANITIZE)
+  add_compile_options(-O1 -g1 -fsanitize=address,undefined -fno-sanitize=null,vptr,alignment,object-size
+    -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
+# troupe_layer(NAME SOURCES ... LINK ... PCH ...): one static library; PCH lists the layer's precompiled headers.
+function(troupe_layer name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK;PCH" ${ARGN})
+  add_library(troupe_${name} STATIC ${arg_SOURCES})
+  target_include_directories(troupe_${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_link_libraries(troupe_${name} PUBLIC ${arg_LINK})
+  if(arg_PCH)
+    target_precompile_headers(troupe_${name} PRIVATE ${arg_PCH})
+  endif()
+endfunction()
+
+# troupe_test(NAME SOURCES ... LINK ... [LABELS ...] [ENV ...]): one GoogleTest binary and its CTest entry.
+function(troupe_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LINK;LABELS;ENV" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gtest GTest::gtest_main)
+  target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <string> <vector>)
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "unit;${arg_LABELS}"
+    ENVIRONMENT "TROUPE_SOURCE_DIR=${CMAKE_SOURCE_DIR};TROUPE_TEST_CACHE=$ENV{TROUPE_TEST_CACHE};${arg_ENV}")
+endfunction()
