@@ -8,7 +8,8 @@
 
 namespace troupe::kernels {
 
-enum class dtype : std::uint8_t { f32, f16, bf16, q4_0, q4_1, q8_0, q4_k, q5_k, q6_k, count_ };
+/// q5_0: Gemma 3 270M "Q4_K_M" has 81 such tensors (rows of 640 are no multiple of 256).
+enum class dtype : std::uint8_t { f32, f16, bf16, q4_0, q4_1, q8_0, q4_k, q5_k, q6_k, q5_0, count_ };
 
 struct dtype_info {
     dtype type;
