@@ -1,0 +1,69 @@
+// Every bound in one place, related by static_assert. Full means a typed refusal, never an unbounded queue.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace troupe::limits {
+
+using namespace std::chrono_literals;
+
+// -- requests ---------------------------------------------------------------------------------------------------------
+inline constexpr std::size_t max_body_default = 16u << 20;
+inline constexpr std::size_t max_websocket_frame = 1u << 20;
+inline constexpr int max_json_depth = 64;
+inline constexpr std::size_t max_stop_strings = 16;
+inline constexpr std::size_t max_stop_string_bytes = 1024;
+inline constexpr std::size_t max_client_id = 64;
+inline constexpr int max_choices = 16;
+inline constexpr int max_top_logprobs = 20;
+inline constexpr std::size_t max_title_bytes = 1024;
+inline constexpr std::size_t max_system_prompt_bytes = 1u << 20;
+
+// -- connections ------------------------------------------------------------------------------------------------------
+inline constexpr std::size_t max_connections = 4096;
+inline constexpr std::size_t max_unanswered_commands = 64;  ///< reading from a socket stops at this many
+inline constexpr std::size_t client_queue_coalesce_bytes = 256u << 10;  ///< past this deltas are merged
+inline constexpr std::size_t client_queue_drop_bytes = 4u << 20;        ///< past this the connection is dropped
+inline constexpr auto websocket_ping_every = 20s;
+inline constexpr auto websocket_silence = 60s;
+inline constexpr auto websocket_auth_within = 5s;
+inline constexpr auto sse_ping_every = 10s;
+inline constexpr auto http_read_timeout = 30s;
+
+// -- sessions ---------------------------------------------------------------------------------------------------------
+inline constexpr std::size_t event_ring_events = 4096;
+inline constexpr std::size_t event_ring_bytes = 1u << 20;
+inline constexpr auto position_event_every = 500ms;
+inline constexpr int degraded_journal_lag_tokens = 32;
+
+// -- scheduler --------------------------------------------------------------------------------------------------------
+inline constexpr int block_tokens = 16;
+inline constexpr int max_step_rows = 512;  ///< rows of one forward pass
+inline constexpr int max_step_seqs = 64;
+inline constexpr int max_run_ahead = 4;
+inline constexpr int max_preemptions = 8;  ///< of one request
+
+// -- supervisor -------------------------------------------------------------------------------------------------------
+inline constexpr auto health_probe_deadline = 1s;
+inline constexpr auto health_cache = 1s;
+inline constexpr int deaths_to_open_circuit = 5;
+inline constexpr auto restart_backoff_first = 100ms;
+inline constexpr auto restart_backoff_max = 10s;
+inline constexpr auto circuit_retry = 60s;
+inline constexpr auto min_progress_deadline = 2s;
+inline constexpr double progress_deadline_factor = 8;
+inline constexpr std::size_t supervisor_events_kept = 100;
+
+// -- shutdown ---------------------------------------------------------------------------------------------------------
+inline constexpr auto drain_deadline = 3s;
+inline constexpr auto executor_exit_deadline = 2s;
+
+static_assert(client_queue_coalesce_bytes < client_queue_drop_bytes);
+static_assert(max_websocket_frame <= max_body_default);
+static_assert(max_step_seqs <= max_step_rows);
+static_assert(event_ring_bytes <= client_queue_drop_bytes, "a full replay must fit into one client's queue");
+static_assert(restart_backoff_first < restart_backoff_max && restart_backoff_max < circuit_retry);
+
+}  // namespace troupe::limits
