@@ -47,7 +47,8 @@ class sampler {
     explicit sampler(std::int32_t n_vocab);
 
     /// `logits` [n_vocab], finite but for banned entries (-inf); not modified. `history`: prompt + output so far, oldest
-    /// first. `position`: index of the token to be chosen, counted from the start of the sequence.
+    /// first. `position`: index of the token to be chosen, counted from the start of the sequence. Ids out of range in
+    /// history and logit_bias are ignored. If everything is banned, the best of the raw logits is chosen.
     sampled_token sample(std::span<const float> logits, const sampling_params& params, std::span<const token_id> history,
         std::int64_t position);
 
@@ -61,10 +62,16 @@ class sampler {
         std::span<const token_id> history);
 
  private:
+    std::span<const float> adjust(std::span<const float> logits, const sampling_params& params,
+        std::span<const token_id> history);
+    void penalize(const sampling_params& params, std::span<const token_id> history);
     void apply(std::span<const float> logits, const sampling_params& params, std::span<const token_id> history);
+    token_id draw(float u);
+    void add_logprobs(std::span<const float> logits, std::int32_t n, sampled_token& token);
     std::vector<candidate> candidates_;
-    std::vector<float> probabilities_;
-    std::vector<std::int32_t> counts_;
+    std::vector<float> probabilities_;  ///< weights of candidates_, not normalized
+    std::vector<float> adjusted_;       ///< logits after bias and penalties
+    std::vector<std::int32_t> counts_;  ///< of each id in the penalty window; all zero between calls
 };
 
 /// Uniform in [0, 1) from Philox4x32-10 (Salmon et al., SC 2011), 24 bits.
