@@ -1,0 +1,188 @@
+// Every message an actor receives, filed by receiver. Wire messages (front <-> executor process) have inspect functions;
+// the others stay inside the front process and travel as shared pointers or plain structs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <caf/actor.hpp>
+#include <caf/allowed_unsafe_message_type.hpp>
+#include <caf/atom.hpp>
+#include <caf/meta/type_name.hpp>
+#include <caf/type_id.hpp>
+
+#include "actors/plan.hpp"
+#include "core/error.hpp"
+#include "core/events.hpp"
+#include "core/ports.hpp"
+#include "core/requests.hpp"
+#include "model/sampling/sampler.hpp"
+
+namespace troupe::actors {
+
+// ---- executor (other process) ----------------------------------------------------------------------------------------
+template <class I> typename I::result_type inspect(I& f, sequence_params& x) {
+    return f(caf::meta::type_name("sequence_params"), x.temperature, x.top_p, x.min_p, x.repeat_penalty, x.frequency_penalty,
+        x.presence_penalty, x.top_k, x.penalty_last_n, x.n_logprobs, x.choice, x.seed, x.bias_ids, x.bias_values,
+        x.end_tokens, x.min_tokens, x.max_tokens, x.prompt_logprobs);
+}
+template <class I> typename I::result_type inspect(I& f, sequence_open& x) {
+    return f(caf::meta::type_name("sequence_open"), x.id, x.tokens, x.n_prompt, x.params, x.watch_text);
+}
+template <class I> typename I::result_type inspect(I& f, table_delta& x) {
+    return f(caf::meta::type_name("table_delta"), x.group, x.first, x.blocks);
+}
+template <class I> typename I::result_type inspect(I& f, plan_row& x) {
+    return f(caf::meta::type_name("plan_row"), x.seq, x.pos, x.n, x.sample, x.tables);
+}
+template <class I> typename I::result_type inspect(I& f, kv_op& x) {
+    return f(caf::meta::type_name("kv_op"), x.kind, x.group, x.from, x.to);
+}
+template <class I> typename I::result_type inspect(I& f, plan& x) {
+    return f(caf::meta::type_name("plan"), x.epoch, x.id, x.opens, x.closes, x.ops, x.rows);
+}
+template <class I> typename I::result_type inspect(I& f, logprob_entry& x) {
+    return f(caf::meta::type_name("logprob_entry"), x.id, x.logprob);
+}
+template <class I> typename I::result_type inspect(I& f, row_result& x) {
+    return f(caf::meta::type_name("row_result"), x.seq, x.pos, x.n, x.status, x.sampled, x.token, x.logprob, x.top, x.ended,
+        x.prompt_logprobs);
+}
+template <class I> typename I::result_type inspect(I& f, plan_result& x) {
+    return f(caf::meta::type_name("plan_result"), x.epoch, x.plan, x.rows, x.step_us, x.ops_ok);
+}
+template <class I> typename I::result_type inspect(I& f, executor_info& x) {
+    return f(caf::meta::type_name("executor_info"), x.epoch, x.pid, x.kernels, x.numerics_id, x.model_hash, x.device, x.n_ctx,
+        x.n_vocab, x.max_rows, x.n_threads, x.kv_type, x.segment_bytes, x.max_segments, x.group_window, x.group_layers,
+        x.group_block_bytes, x.weight_bytes);
+}
+template <class I> typename I::result_type inspect(I& f, executor_status& x) {
+    return f(caf::meta::type_name("executor_status"), x.epoch, x.progress, x.plan_started, x.plans_done, x.busy,
+        x.load_progress);
+}
+struct executor_fault {  ///< arm a fault inside the executor (POST /admin/faults)
+    std::string kind;
+    std::int64_t after_steps = 0, times = 1, slow_ms = 0;
+    bool only_watched = false;  ///< fires only on plans with a row of a sequence opened with watch_text
+};
+template <class I> typename I::result_type inspect(I& f, executor_fault& x) {
+    return f(caf::meta::type_name("executor_fault"), x.kind, x.after_steps, x.times, x.slow_ms, x.only_watched);
+}
+// Door actor:      (hello_atom, std::string cookie)        -> executor_info (after load) ; wrong cookie: error
+// Executor actor:  (plan)                                   void; answers plan_result to the scheduler it was given
+//                  (attach_atom, caf::actor scheduler)      -> executor_info
+//                  (cancel_atom, std::vector<sequence_id>)  void; bypasses the plan queue
+//                  (status_atom)                            -> executor_status (from counters, never waits for the worker)
+//                  (executor_fault)                         -> bool armed
+
+// ---- scheduler -------------------------------------------------------------------------------------------------------
+using generation_id = std::uint64_t;  ///< made by the gateway, unique in this process
+
+/// A generation to run (or to go on with, after a front restart: `accepted` not empty). Sent by a session.
+struct submit_generation {
+    generation_id id = 0;
+    std::string client_key, session, model;
+    std::shared_ptr<const std::vector<token_id>> prompt;  ///< ids, checked against the context
+    std::vector<token_id> accepted;
+    sequence_params params;
+    bool batch_priority = false;
+    std::string prompt_text;   ///< only kept when fault injection is on (request_contains)
+    caf::actor owner;          ///< the session: receives the messages below
+};
+// (submit_generation)                 -> accepted (bool true) or errc as error (queue_full, out_of_memory ...): see make_caf_error
+// (cancel_atom, generation_id)        void: owner gets generation_finished{cancelled} at once
+// (stop_at_atom, generation_id, std::int64_t n_accepted)  void: a stop string ended at this token count
+// (executor_up)  (executor_down)      from the supervisor
+// (plan_result)                       from the executor
+// (state_atom)                        -> std::string JSON
+struct executor_up { caf::actor executor; executor_info info; };
+struct executor_down { std::uint64_t epoch = 0; std::string reason; std::uint64_t plan_started = 0; };
+
+// ---- session (from the scheduler) --------------------------------------------------------------------------------------
+struct generation_position { generation_id id = 0; std::int64_t position = 0; std::optional<std::int64_t> eta_ms; };
+struct prompt_progress { generation_id id = 0; std::int64_t processed = 0, total = 0, cached = 0; };
+struct accepted_token { token_id id = 0; float logprob = 0; std::vector<logprob_entry> top; bool end = false; };
+/// Tokens n_before, n_before + 1, ... of the generation. An end token is not among them.
+struct generation_tokens {
+    generation_id id = 0;
+    std::int64_t n_before = 0;
+    std::vector<accepted_token> tokens;
+    std::vector<float> prompt_logprobs;  ///< with the first tokens, if asked for
+};
+struct generation_stalled { generation_id id = 0; std::string reason; };          ///< executor_restart, preempted, memory
+struct generation_moving { generation_id id = 0; std::int64_t after_ms = 0; bool numerics_changed = false; };
+enum class finish : std::uint8_t { stop, length, cancelled, failed };
+struct generation_finished {
+    generation_id id = 0;
+    finish why = finish::stop;
+    error err;                 ///< if failed
+    std::int64_t n_tokens = 0; ///< accepted tokens that count (an end token is not one)
+    usage_counts usage;
+    timing_counts timings;
+};
+
+// ---- tokenizer ---------------------------------------------------------------------------------------------------------
+struct render_chat {
+    std::vector<chat_message> messages;
+    std::string template_kwargs;
+    bool add_generation_prompt = true;
+};
+struct rendered_chat { std::shared_ptr<const std::vector<token_id>> ids; std::string text; };
+// (render_chat) -> rendered_chat ; (encode_atom, std::string text, bool add_special, bool parse_special) -> ids
+
+// ---- store -------------------------------------------------------------------------------------------------------------
+// Defined in actors/store/store_messages.hpp (sessions, messages, generations, journal).
+
+// ---- supervisor ----------------------------------------------------------------------------------------------------------
+// (health_atom) -> health_report (shared_ptr) ; (progress_atom, plans_done) from the scheduler after every result;
+// (restart_atom) -> bool ; (fault_spec) -> bool ; (suspect messages): see actors/supervisor/
+
+/// errc travels through CAF's error as a code in this category and back with its message and param.
+caf::error make_caf_error(const error& e);
+error from_caf_error(const caf::error& e);
+
+}  // namespace troupe::actors
+
+CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
+    CAF_ADD_TYPE_ID(troupe, (troupe::actors::sequence_params))
+    CAF_ADD_TYPE_ID(troupe, (troupe::actors::sequence_open))
+    CAF_ADD_TYPE_ID(troupe, (troupe::actors::table_delta))
+    CAF_ADD_TYPE_ID(troupe, (troupe::actors::plan_row))
+    CAF_ADD_TYPE_ID(troupe, (troupe::actors::kv_op))
+    CAF_ADD_TYPE_ID(troupe, (troupe::actors::plan))
+    CAF_ADD_TYPE_ID(troupe, (troupe::actors::logprob_entry))
+    CAF_ADD_TYPE_ID(troupe, (troupe::actors::row_result))
+    CAF_ADD_TYPE_ID(troupe, (troupe::actors::plan_result))
+    CAF_ADD_TYPE_ID(troupe, (troupe::actors::executor_info))
+    CAF_ADD_TYPE_ID(troupe, (troupe::actors::executor_status))
+    CAF_ADD_TYPE_ID(troupe, (troupe::actors::executor_fault))
+    CAF_ADD_ATOM(troupe, troupe::actors, hello_atom, "hello")
+    CAF_ADD_ATOM(troupe, troupe::actors, attach_atom, "attach")
+    CAF_ADD_ATOM(troupe, troupe::actors, cancel_atom, "cancel")
+    CAF_ADD_ATOM(troupe, troupe::actors, status_atom, "status")
+    CAF_ADD_ATOM(troupe, troupe::actors, stop_at_atom, "stopat")
+    CAF_ADD_ATOM(troupe, troupe::actors, state_atom, "state")
+    CAF_ADD_ATOM(troupe, troupe::actors, encode_atom, "encode")
+    CAF_ADD_ATOM(troupe, troupe::actors, health_atom, "health")
+    CAF_ADD_ATOM(troupe, troupe::actors, restart_atom, "restart")
+    CAF_ADD_ATOM(troupe, troupe::actors, timer_atom, "timer")
+    CAF_ADD_ATOM(troupe, troupe::actors, drain_atom, "drain")
+    CAF_ADD_ATOM(troupe, troupe::actors, compact_atom, "compact")
+CAF_END_TYPE_ID_BLOCK(troupe)
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::submit_generation)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::executor_up)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::executor_down)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::generation_position)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::prompt_progress)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::generation_tokens)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::generation_stalled)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::generation_moving)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::generation_finished)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::render_chat)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::rendered_chat)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::health_report)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::fault_spec)

@@ -1,0 +1,38 @@
+#include "actors/plan.hpp"
+
+#include <bit>
+#include <cstring>
+
+#include "core/check.hpp"
+
+namespace troupe::actors {
+
+static_assert(std::endian::native == std::endian::little, "ids travel in the machine's order");
+
+std::string pack_ids(const std::vector<token_id>& ids) {
+    std::string bytes(ids.size() * sizeof(token_id), '\0');
+    if (!ids.empty()) std::memcpy(bytes.data(), ids.data(), bytes.size());
+    return bytes;
+}
+
+std::vector<token_id> unpack_ids(const std::string& bytes) {
+    CHECK(bytes.size() % sizeof(token_id) == 0);
+    std::vector<token_id> ids(bytes.size() / sizeof(token_id));
+    if (!ids.empty()) std::memcpy(ids.data(), bytes.data(), bytes.size());
+    return ids;
+}
+
+model::kv_layout layout_of(const executor_info& info) {
+    CHECK(info.group_window.size() == info.group_layers.size() && info.group_window.size() == info.group_block_bytes.size());
+    model::kv_layout layout;
+    layout.type = static_cast<kernels::dtype>(info.kv_type);
+    layout.segment_bytes = info.segment_bytes;
+    for (std::size_t g = 0; g < info.group_window.size(); ++g) {
+        const auto bytes = info.group_block_bytes[g];
+        CHECK(bytes > 0 && bytes <= info.segment_bytes);
+        layout.groups.push_back({info.group_window[g], info.group_layers[g], bytes, static_cast<std::uint32_t>(info.segment_bytes / bytes)});
+    }
+    return layout;
+}
+
+}  // namespace troupe::actors

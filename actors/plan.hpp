@@ -1,0 +1,121 @@
+// What scheduler and executor say to each other about work: plain structs, no CAF. The executor runs plans strictly in order.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/kv_layout.hpp"
+
+namespace troupe::actors {
+
+using sequence_id = std::uint64_t;  ///< made by the scheduler, never reused
+using token_id = std::int32_t;
+
+/// Sampling and stopping of one sequence, resolved and checked. Mirrors model::sampling_params for the wire.
+struct sequence_params {
+    float temperature = 0, top_p = 1, min_p = 0, repeat_penalty = 1, frequency_penalty = 0, presence_penalty = 0;
+    std::int32_t top_k = 0, penalty_last_n = 64, n_logprobs = -1, choice = 0;
+    std::uint64_t seed = 0;
+    std::vector<std::int32_t> bias_ids;
+    std::vector<float> bias_values;
+    std::vector<token_id> end_tokens;     ///< ids that end the generation; empty with ignore_eos
+    std::int64_t min_tokens = 0;          ///< end tokens are banned before this many
+    std::int64_t max_tokens = 0;          ///< generated tokens, those before a resume included
+    bool prompt_logprobs = false;         ///< echo + logprobs: log-probabilities of the prompt's tokens
+};
+
+/// Makes a sequence known to this executor incarnation. `tokens` = prompt + everything accepted so far (little-endian
+/// int32 as bytes: element-wise serialization is slow); rows refer to it by position.
+struct sequence_open {
+    sequence_id id = 0;
+    std::string tokens;
+    std::int64_t n_prompt = 0;
+    sequence_params params;
+    bool watch_text = false;  ///< an armed fault with request_contains matched this prompt
+};
+
+/// Entries [first, first + blocks.size()) of one group's block table; older entries stay as they are.
+struct table_delta {
+    std::uint32_t group = 0, first = 0;
+    std::vector<model::block_id> blocks;
+};
+
+/// n tokens from position pos. Decode: n = 1 and pos = the last token's position. The last row is sampled if `sample`.
+struct plan_row {
+    sequence_id seq = 0;
+    std::int32_t pos = 0, n = 0;
+    bool sample = false;
+    std::vector<table_delta> tables;
+};
+
+enum class kv_op_kind : std::uint8_t { commit_segment, release_segment, copy_block };
+/// Runs before the rows of its plan, in order. copy_block: `from` -> `to` within `group`.
+struct kv_op {
+    kv_op_kind kind{};
+    std::uint32_t group = 0;
+    std::uint64_t from = 0, to = 0;  ///< segments: `to` is the index
+};
+
+struct plan {
+    std::uint64_t epoch = 0, id = 0;
+    std::vector<sequence_open> opens;
+    std::vector<sequence_id> closes;  ///< forgotten before the rows run
+    std::vector<kv_op> ops;
+    std::vector<plan_row> rows;
+};
+
+enum class row_status : std::uint8_t {
+    ok,
+    void_row,    ///< not computed: the sequence had ended, was cancelled or is unknown
+    not_finite,  ///< logits not finite: nothing from pos on may be used
+};
+struct logprob_entry {
+    token_id id = 0;
+    float logprob = 0;
+};
+struct row_result {
+    sequence_id seq = 0;
+    std::int32_t pos = 0, n = 0;
+    row_status status = row_status::ok;
+    bool sampled = false;
+    token_id token = 0;
+    float logprob = 0;
+    std::vector<logprob_entry> top;
+    bool ended = false;        ///< an end token (not part of the text) or max_tokens was reached with this token
+    std::vector<float> prompt_logprobs;
+};
+struct plan_result {
+    std::uint64_t epoch = 0, plan = 0;
+    std::vector<row_result> rows;
+    std::uint64_t step_us = 0;
+    std::vector<std::uint8_t> ops_ok;  ///< one for each kv_op: 0 = commit failed (memory short)
+};
+
+/// What a ready executor tells about itself.
+struct executor_info {
+    std::uint64_t epoch = 0;
+    std::int32_t pid = 0;
+    std::string kernels, numerics_id, model_hash, device;
+    std::int32_t n_ctx = 0, n_vocab = 0, max_rows = 0, n_threads = 0;
+    std::int32_t kv_type = 0;
+    std::uint64_t segment_bytes = 0, max_segments = 0;  ///< of the KV range it reserved
+    std::vector<std::int32_t> group_window, group_layers;
+    std::vector<std::uint64_t> group_block_bytes;
+    std::uint64_t weight_bytes = 0;
+};
+model::kv_layout layout_of(const executor_info& info);
+
+struct executor_status {
+    std::uint64_t epoch = 0;
+    std::uint64_t progress = 0;       ///< layers done since start: moves while a step runs
+    std::uint64_t plan_started = 0;   ///< id of the plan the worker began last
+    std::uint64_t plans_done = 0;
+    bool busy = false;
+    double load_progress = 1;
+};
+
+std::string pack_ids(const std::vector<token_id>& ids);
+std::vector<token_id> unpack_ids(const std::string& bytes);
+
+}  // namespace troupe::actors

@@ -1,0 +1,1 @@
+list(APPEND actor_sources plan.cpp messages.cpp)
