@@ -143,6 +143,7 @@ class parsed_gguf final : public gguf_file {
   std::span<const gguf_tensor> tensors() const override { return file_.tensors; }
   const gguf_tensor* tensor(std::string_view name) const override;
   std::uint64_t file_bytes() const override { return bytes_.size(); }
+  std::span<const std::byte> bytes() const override { return bytes_; }
 
  private:
   const gguf_value* find(std::string_view key) const {

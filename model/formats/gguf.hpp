@@ -57,6 +57,8 @@ class gguf_file {
     virtual std::span<const gguf_tensor> tensors() const = 0;
     virtual const gguf_tensor* tensor(std::string_view name) const = 0;
     virtual std::uint64_t file_bytes() const = 0;
+    /// The whole file as mapped (for the model hash).
+    virtual std::span<const std::byte> bytes() const = 0;
 };
 
 }  // namespace troupe::model
