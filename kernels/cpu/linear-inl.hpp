@@ -1,0 +1,272 @@
+// The algorithm of `linear`, once for every instruction set: included inside `namespace troupe::kernels::<isa> { namespace {`
+// after that ISA's simd header. Lane = output row, K ascending, one accumulate a block of 32, the same for every tile
+// height: a row's bits do not depend on the batch (design section 8, rules 1 to 3).
+//
+// What may not enter: anything with a symbol of its own (standard library, inline functions of other headers).
+
+#include "kernels/cpu/quantize-inl.hpp"
+
+// -- compile-time loops ------------------------------------------------------------------------------------------------
+template <int I>
+struct index {
+    static constexpr int value = I;
+};
+template <int... I>
+struct indices {};
+
+template <class F, int... I>
+TROUPE_INLINE void repeat_over(indices<I...>, F&& f) {
+    (f(index<I>{}), ...);
+}
+/// f(index<0>), f(index<1>), ... N times, unrolled.
+template <int N, class F>
+TROUPE_INLINE void repeat(F&& f) {
+    if constexpr (N == 1) repeat_over(indices<0>{}, f);
+    if constexpr (N == 2) repeat_over(indices<0, 1>{}, f);
+    if constexpr (N == 3) repeat_over(indices<0, 1, 2>{}, f);
+    if constexpr (N == 4) repeat_over(indices<0, 1, 2, 3>{}, f);
+    if constexpr (N == 8) repeat_over(indices<0, 1, 2, 3, 4, 5, 6, 7>{}, f);
+    static_assert(N <= 4 || N == 8);
+}
+
+// -- weights -----------------------------------------------------------------------------------------------------------
+inline constexpr int vector_bytes = 4 * lanes;
+
+/// Calls f(index<Q>, weights) for the 8 quads of a block of 32, unpacked to bytes. `Bits` as stored; layout in pack.hpp.
+template <int Bits, class F>
+TROUPE_INLINE void each_quad(const std::byte* p, F&& f) {
+    if constexpr (Bits == 8) {
+        repeat<8>([&](auto q) __attribute__((always_inline)) { f(q, load_bytes(p + q.value * vector_bytes)); });
+        return;
+    }
+    vi upper[2] = {};
+    if constexpr (Bits >= 5) upper[0] = load_bytes(p + 4 * vector_bytes);
+    if constexpr (Bits == 6) upper[1] = load_bytes(p + 5 * vector_bytes);
+    repeat<8>([&](auto q) __attribute__((always_inline)) {
+        constexpr int Q = decltype(q)::value;
+        vi w = field<Q % 2 * 4>(load_bytes(p + Q / 2 * vector_bytes), 15);
+        if constexpr (Bits == 5) w = bit_or(w, field<Q - 4>(upper[0], 0x10));
+        if constexpr (Bits == 6) w = bit_or(w, field<Q % 4 * 2 - 4>(upper[Q / 4], 0x30));
+        f(q, w);
+    });
+}
+
+// -- formats: how a block's scales are read, and the one accumulate of each kind -----------------------------------------
+// `bits`: of a level; `subs`: blocks of 32 that share the scales of one open(); `value_bytes`: of a block of 32;
+// `scale_bytes`: of one open(). A format is opened, then for each block: select(sub), dots, accumulate.
+
+/// acc + (dw * da) * isum: the only place where a quantized product meets float.
+TROUPE_INLINE vf accumulate(vf acc, vf dw, vf da, vi isum) { return fma(mul(dw, da), to_float(isum), acc); }
+
+/// q4_0, q5_0: d * (level - Offset).
+template <int Bits>
+struct centred_format {
+    static constexpr int bits = Bits, subs = 1, value_bytes = vector_bytes * (Bits == 4 ? 4 : 5);
+    static constexpr int scale_bytes = 2 * lanes, log2_offset = Bits - 1;
+    using dot = dot32<Bits>;
+    vf d;
+    vi ones;
+    TROUPE_INLINE void open(const std::byte* s) { d = load_half(s), ones = int16_ones(); }
+    TROUPE_INLINE void select(const std::byte*, int) {}
+    TROUPE_INLINE const vi& dot_argument() const { return ones; }
+    TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const {
+        const vi offset = shift_left_i32<log2_offset>(broadcast_i32(a.sum));
+        return accumulate(acc, d, broadcast(a.d), sub_i32(s.total(), offset));
+    }
+};
+
+/// q4_1: d * level + m.
+struct q4_1_format {
+    static constexpr int bits = 4, subs = 1, value_bytes = vector_bytes * 4, scale_bytes = 4 * lanes;
+    using dot = dot32<4>;
+    vf d, m;
+    vi ones;
+    TROUPE_INLINE void open(const std::byte* s) {
+        d = load_half(s), m = load_half(s + 2 * lanes), ones = int16_ones();
+    }
+    TROUPE_INLINE void select(const std::byte*, int) {}
+    TROUPE_INLINE const vi& dot_argument() const { return ones; }
+    TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const {
+        acc = accumulate(acc, d, broadcast(a.d), s.total());
+        return fma(m, broadcast(a.d_sum), acc);
+    }
+};
+
+/// q8_0: d * w.
+struct q8_0_format {
+    static constexpr int bits = 8, subs = 1, value_bytes = vector_bytes * 8, scale_bytes = 2 * lanes;
+    using dot = dot32_signed;
+    vf d;
+    vi ones;
+    TROUPE_INLINE void open(const std::byte* s) { d = load_half(s), ones = int16_ones(); }
+    TROUPE_INLINE void select(const std::byte*, int) {}
+    TROUPE_INLINE const vi& dot_argument() const { return ones; }
+    TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const {
+        vi sum = s.total();
+        if constexpr (offset_q8) sum = sub_i32(sum, shift_left_i32<7>(broadcast_i32(a.sum)));
+        return accumulate(acc, d, broadcast(a.d), sum);
+    }
+};
+
+/// q4_k, q5_k: d * scale * level - dmin * min. The products d * scale and dmin * min (11 + 6 bits) are exact.
+template <int Bits>
+struct k_format {
+    static constexpr int bits = Bits, subs = 8, value_bytes = vector_bytes * (Bits == 4 ? 4 : 5);
+    static constexpr int scale_bytes = 4 * lanes + subs * 2 * lanes;
+    using dot = dot32<Bits>;
+    vf d_all, min_all, d, m;
+    vi ones;
+    TROUPE_INLINE void open(const std::byte* s) {
+        d_all = load_half(s), min_all = load_half(s + 2 * lanes), ones = int16_ones();
+    }
+    TROUPE_INLINE void select(const std::byte* s, int sub) {
+        const std::byte* p = s + 4 * lanes + sub * 2 * lanes;
+        d = mul(d_all, load_u8(p)), m = mul(min_all, load_u8(p + lanes));
+    }
+    TROUPE_INLINE const vi& dot_argument() const { return ones; }
+    TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const {
+        acc = accumulate(acc, d, broadcast(a.d), s.total());
+        return fnma(m, broadcast(a.d_sum), acc);
+    }
+};
+
+/// q6_k: d * scale[16 values] * (level - 32). The scales are applied to the integer sums; |isum| <= 2^24 is exact in float.
+struct q6_k_format {
+    static constexpr int bits = 6, subs = 8, value_bytes = vector_bytes * 6;
+    static constexpr int scale_bytes = 2 * lanes + subs * 2 * lanes;
+    using dot = dot32_scaled;
+    vf d;
+    vi pairs;
+    half_scales scales;
+    TROUPE_INLINE void open(const std::byte* s) { d = load_half(s); }
+    TROUPE_INLINE void select(const std::byte* s, int sub) {
+        pairs = load_i8_pairs(s + 2 * lanes + sub * 2 * lanes);
+        scales.set(pairs);
+    }
+    TROUPE_INLINE const half_scales& dot_argument() const { return scales; }
+    TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const {
+        std::int32_t halves;
+        __builtin_memcpy(&halves, a.half, sizeof halves);
+        const vi offset = shift_left_i32<5>(madd_i16(pairs, broadcast_i32(halves)));
+        return accumulate(acc, d, broadcast(a.d), sub_i32(s.total(scales), offset));
+    }
+};
+
+// -- output ------------------------------------------------------------------------------------------------------------
+/// Adds the bias and writes the rows of group g that exist.
+TROUPE_INLINE void write_rows(const linear_args& a, std::int64_t g, std::int64_t token, vf acc) {
+    const std::int64_t row = g * lanes;
+    float* y = a.y + token * a.ldy + row;
+    if (row + lanes <= a.rows) {
+        store(y, a.bias ? add(acc, load(a.bias + row)) : acc);
+        return;
+    }
+    float out[lanes];
+    store(out, acc);
+    for (std::int64_t i = 0; row + i < a.rows; ++i) y[i] = a.bias ? out[i] + a.bias[row + i] : out[i];
+}
+
+// -- quantized types: N tokens times one group ---------------------------------------------------------------------------
+template <class Format, int N>
+void quantized_tile_rows(const linear_args& a, std::int64_t g, std::int64_t token) {
+    const std::int64_t blocks = a.cols / 32;
+    const std::byte* scales = a.w + g * a.group_bytes;
+    const std::byte* values = scales + a.scale_bytes;
+    const act_block* act = a.q + token * blocks;
+    vf acc[N];
+    repeat<N>([&](auto t) __attribute__((always_inline)) { acc[t.value] = zero(); });
+    for (std::int64_t b = 0; b < blocks; b += Format::subs, scales += Format::scale_bytes) {
+        Format f;
+        f.open(scales);
+        for (int sub = 0; sub < Format::subs; ++sub, values += Format::value_bytes, ++act) {
+            f.select(scales, sub);
+            typename Format::dot dots[N];
+            each_quad<Format::bits>(values, [&](auto q, vi w) __attribute__((always_inline)) {
+                constexpr int Q = decltype(q)::value;
+                repeat<N>([&](auto t) __attribute__((always_inline)) {
+                    dots[t.value].template add<Q>(w, broadcast_quad(act[t.value * blocks].q + 4 * Q), f.dot_argument());
+                });
+            });
+            repeat<N>([&](auto t) __attribute__((always_inline)) {
+                acc[t.value] = f.finish(acc[t.value], dots[t.value], act[t.value * blocks]);
+            });
+        }
+    }
+    repeat<N>([&](auto t) __attribute__((always_inline)) { write_rows(a, g, token + t.value, acc[t.value]); });
+}
+
+/// Tokens [token, n) of group g in tiles of N, then N / 2 ...
+template <class Format, int N>
+TROUPE_INLINE void quantized_group(const linear_args& a, std::int64_t g, std::int64_t token) {
+    for (; token + N <= a.n; token += N) quantized_tile_rows<Format, N>(a, g, token);
+    if constexpr (N > 1) quantized_group<Format, N / 2>(a, g, token);
+}
+
+template <class Format>
+void quantized_rows(const linear_args& a, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t g = begin; g < end; ++g) quantized_group<Format, quantized_tile>(a, g, 0);
+}
+
+// -- float types: N tokens times G groups, enough independent sums to hide the latency of an fma ---------------------------
+struct f32_values {
+    static constexpr int bytes = 4 * lanes;
+    TROUPE_INLINE static vf get(const std::byte* p) { return load(reinterpret_cast<const float*>(p)); }
+};
+struct f16_values {
+    static constexpr int bytes = 2 * lanes;
+    TROUPE_INLINE static vf get(const std::byte* p) { return load_half(p); }
+};
+struct bf16_values {
+    static constexpr int bytes = 2 * lanes;
+    TROUPE_INLINE static vf get(const std::byte* p) { return load_bfloat(p); }
+};
+
+template <class Values, int G, int N>
+void float_tile_rows(const linear_args& a, std::int64_t g, std::int64_t token) {
+    const std::byte* w = a.w + g * a.group_bytes;
+    const float* x = a.x + token * a.cols;
+    vf acc[G][N];
+    repeat<G>([&](auto i) __attribute__((always_inline)) {
+        repeat<N>([&](auto t) __attribute__((always_inline)) { acc[i.value][t.value] = zero(); });
+    });
+    for (std::int64_t k = 0; k < a.cols; ++k, w += Values::bytes) {
+        vf xs[N];
+        repeat<N>([&](auto t) __attribute__((always_inline)) { xs[t.value] = broadcast(x[t.value * a.cols + k]); });
+        repeat<G>([&](auto i) __attribute__((always_inline)) {
+            const vf wk = Values::get(w + i.value * a.group_bytes);
+            repeat<N>([&](auto t) __attribute__((always_inline)) {
+                acc[i.value][t.value] = fma(wk, xs[t.value], acc[i.value][t.value]);
+            });
+        });
+    }
+    repeat<G>([&](auto i) __attribute__((always_inline)) {
+        repeat<N>([&](auto t) __attribute__((always_inline)) {
+            write_rows(a, g + i.value, token + t.value, acc[i.value][t.value]);
+        });
+    });
+}
+
+template <class Values, int G>
+TROUPE_INLINE void float_groups(const linear_args& a, std::int64_t g) {
+    std::int64_t token = 0;
+    for (; token + 3 <= a.n; token += 3) float_tile_rows<Values, G, 3>(a, g, token);
+    if (a.n - token == 2) float_tile_rows<Values, G, 2>(a, g, token);
+    if (a.n - token == 1) float_tile_rows<Values, G, 1>(a, g, token);
+}
+
+template <class Values>
+void float_rows(const linear_args& a, std::int64_t begin, std::int64_t end) {
+    for (; begin + 4 <= end; begin += 4) float_groups<Values, 4>(a, begin);
+    for (; begin < end; ++begin) float_groups<Values, 1>(a, begin);
+}
+
+// In the order of enum dtype.
+inline constexpr linear_kernels kernel_set_of_isa = {lanes, offset_q8, quantize_row,
+    {float_rows<f32_values>, float_rows<f16_values>, float_rows<bf16_values>, quantized_rows<centred_format<4>>,
+        quantized_rows<q4_1_format>, quantized_rows<q8_0_format>, quantized_rows<k_format<4>>,
+        quantized_rows<k_format<5>>, quantized_rows<q6_k_format>, quantized_rows<centred_format<5>>}};
+static_assert(static_cast<int>(dtype::f32) == 0 && static_cast<int>(dtype::f16) == 1 &&
+              static_cast<int>(dtype::bf16) == 2 && static_cast<int>(dtype::q4_0) == 3 &&
+              static_cast<int>(dtype::q4_1) == 4 && static_cast<int>(dtype::q8_0) == 5 &&
+              static_cast<int>(dtype::q4_k) == 6 && static_cast<int>(dtype::q5_k) == 7 &&
+              static_cast<int>(dtype::q6_k) == 8 && static_cast<int>(dtype::q5_0) == 9);
