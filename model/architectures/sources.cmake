@@ -1,0 +1,11 @@
+list(APPEND model_sources
+  host_memory.cpp
+  kv_memory.cpp
+  model.cpp
+  model_info.cpp
+  weights.cpp
+  architectures/builder.cpp
+  architectures/gemma3.cpp
+  architectures/llama.cpp
+  architectures/registry.cpp
+  architectures/step.cpp)
