@@ -14,6 +14,7 @@
 #include <caf/meta/type_name.hpp>
 #include <caf/type_id.hpp>
 
+#include "actors/generation.hpp"
 #include "actors/plan.hpp"
 #include "core/error.hpp"
 #include "core/events.hpp"
@@ -79,8 +80,6 @@ template <class I> typename I::result_type inspect(I& f, executor_fault& x) {
 //                  (executor_fault)                         -> bool armed
 
 // ---- scheduler -------------------------------------------------------------------------------------------------------
-using generation_id = std::uint64_t;  ///< made by the gateway, unique in this process
-
 /// A generation to run (or to go on with, after a front restart: `accepted` not empty). Sent by a session.
 struct submit_generation {
     generation_id id = 0;
@@ -98,31 +97,26 @@ struct submit_generation {
 // (executor_up)  (executor_down)      from the supervisor
 // (plan_result)                       from the executor
 // (state_atom)                        -> std::string JSON
+// (compactor_atom, caf::actor)        void: who gets kv_usage when it changed much, at most once a second
+// (compact_atom, std::uint64_t bytes) -> std::string JSON: evict cached blocks and return segments until at most this many
+//                                     bytes are committed (what is owned stays)
+// (compact_atom)                      -> std::string JSON: return the segments that are empty
+// (watch_atom, std::string text)      void: sequences whose prompt_text contains it are opened with watch_text; empty: none
+// (drain_atom)                        -> bool: from now on submissions get shutting_down
 struct executor_up { caf::actor executor; executor_info info; };
 struct executor_down { std::uint64_t epoch = 0; std::string reason; std::uint64_t plan_started = 0; };
 
+/// What the KV memory holds, for the compactor.
+struct kv_usage {
+    std::uint64_t segment_bytes = 0;
+    std::int64_t segments_committed = 0, segments_empty = 0, segments_max = 0;
+    std::int64_t owned = 0, cached = 0, free = 0, unallocated = 0;  ///< blocks
+    bool idle = false;  ///< nothing waits and nothing runs
+};
+
 // ---- session (from the scheduler) --------------------------------------------------------------------------------------
-struct generation_position { generation_id id = 0; std::int64_t position = 0; std::optional<std::int64_t> eta_ms; };
-struct prompt_progress { generation_id id = 0; std::int64_t processed = 0, total = 0, cached = 0; };
-struct accepted_token { token_id id = 0; float logprob = 0; std::vector<logprob_entry> top; bool end = false; };
-/// Tokens n_before, n_before + 1, ... of the generation. An end token is not among them.
-struct generation_tokens {
-    generation_id id = 0;
-    std::int64_t n_before = 0;
-    std::vector<accepted_token> tokens;
-    std::vector<float> prompt_logprobs;  ///< with the first tokens, if asked for
-};
-struct generation_stalled { generation_id id = 0; std::string reason; };          ///< executor_restart, preempted, memory
-struct generation_moving { generation_id id = 0; std::int64_t after_ms = 0; bool numerics_changed = false; };
-enum class finish : std::uint8_t { stop, length, cancelled, failed };
-struct generation_finished {
-    generation_id id = 0;
-    finish why = finish::stop;
-    error err;                 ///< if failed
-    std::int64_t n_tokens = 0; ///< accepted tokens that count (an end token is not one)
-    usage_counts usage;
-    timing_counts timings;
-};
+// Defined in actors/generation.hpp: generation_position, prompt_progress, generation_tokens, generation_stalled,
+// generation_moving, generation_finished.
 
 // ---- tokenizer ---------------------------------------------------------------------------------------------------------
 struct render_chat {
@@ -137,8 +131,8 @@ struct rendered_chat { std::shared_ptr<const std::vector<token_id>> ids; std::st
 // Defined in actors/store/store_messages.hpp (sessions, messages, generations, journal).
 
 // ---- supervisor ----------------------------------------------------------------------------------------------------------
-// (health_atom) -> health_report (shared_ptr) ; (progress_atom, plans_done) from the scheduler after every result;
-// (restart_atom) -> bool ; (fault_spec) -> bool ; (suspect messages): see actors/supervisor/
+// (health_atom) -> health_report ; (restart_atom) -> bool ; (fault_spec) -> bool ; ...: see actors/supervisor/supervisor.hpp.
+// The scheduler need not report progress: the supervisor reads the executor's counters itself.
 
 /// errc travels through CAF's error as a code in this category and back with its message and param.
 caf::error make_caf_error(const error& e);
@@ -171,9 +165,13 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
     CAF_ADD_ATOM(troupe, troupe::actors, timer_atom, "timer")
     CAF_ADD_ATOM(troupe, troupe::actors, drain_atom, "drain")
     CAF_ADD_ATOM(troupe, troupe::actors, compact_atom, "compact")
+    CAF_ADD_ATOM(troupe, troupe::actors, compactor_atom, "compactor")
+    CAF_ADD_ATOM(troupe, troupe::actors, watch_atom, "watch")
+    CAF_ADD_ATOM(troupe, troupe::actors, counters_atom, "counters")
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::submit_generation)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::kv_usage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::executor_up)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::executor_down)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::generation_position)
