@@ -1,1 +1,1 @@
-list(APPEND actor_sources plan.cpp messages.cpp)
+list(APPEND actor_sources plan.cpp messages.cpp system.cpp)

@@ -1,0 +1,3 @@
+list(APPEND actor_sources
+  executor/arguments.cpp
+  executor/progress_page.cpp)
