@@ -1,0 +1,188 @@
+#include "core/metrics.hpp"
+
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include <unistd.h>
+
+#include <prometheus/text_serializer.h>
+
+namespace troupe {
+namespace {
+
+using prometheus::Histogram;
+
+// vLLM's buckets, so that its dashboards work unchanged.
+const Histogram::BucketBoundaries first_token{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40,
+    80, 160, 640, 2560};
+const Histogram::BucketBoundaries token_gap{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80};
+const Histogram::BucketBoundaries latency{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+const Histogram::BucketBoundaries short_time{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10};
+
+prometheus::Counter& counter(prometheus::Registry& r, const char* name, const char* help) {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(r).Add({});
+}
+prometheus::Gauge& gauge(prometheus::Registry& r, const char* name, const char* help) {
+    return prometheus::BuildGauge().Name(name).Help(help).Register(r).Add({});
+}
+Histogram& histogram(prometheus::Registry& r, const char* name, const char* help, const Histogram::BucketBoundaries& b) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(r).Add({}, b);
+}
+
+double resident_bytes(int pid) {
+    std::ifstream statm("/proc/" + std::to_string(pid) + "/statm");
+    double total = 0, resident = 0;
+    statm >> total >> resident;
+    return statm ? resident * static_cast<double>(sysconf(_SC_PAGESIZE)) : 0;
+}
+
+struct alias {
+    const char* own;
+    const char* name;
+};
+constexpr alias vllm_aliases[] = {
+    {"troupe_running", "vllm:num_requests_running"},
+    {"troupe_queue_depth", "vllm:num_requests_waiting"},
+    {"troupe_time_to_first_token_seconds", "vllm:time_to_first_token_seconds"},
+    {"troupe_inter_token_seconds", "vllm:inter_token_latency_seconds"},
+    {"troupe_e2e_seconds", "vllm:e2e_request_latency_seconds"},
+    {"troupe_queue_seconds", "vllm:request_queue_time_seconds"},
+    {"troupe_prompt_tokens_total", "vllm:prompt_tokens_total"},
+    {"troupe_generated_tokens_total", "vllm:generation_tokens_total"},
+    {"troupe_preemptions_total", "vllm:num_preemptions_total"},
+};
+constexpr alias llamacpp_aliases[] = {
+    {"troupe_prompt_tokens_total", "llamacpp:prompt_tokens_total"},
+    {"troupe_prompt_seconds_total", "llamacpp:prompt_seconds_total"},
+    {"troupe_generated_tokens_total", "llamacpp:tokens_predicted_total"},
+    {"troupe_generated_seconds_total", "llamacpp:tokens_predicted_seconds_total"},
+    {"troupe_running", "llamacpp:requests_processing"},
+    {"troupe_queue_depth", "llamacpp:requests_deferred"},
+};
+
+}  // namespace
+
+struct metrics::state {
+    std::mutex mutex;
+    std::string model, compat;
+    std::map<std::string, int> processes;
+    double blocks[4] = {};
+};
+
+metrics::metrics(std::string_view compat) : metrics(compat, std::make_shared<prometheus::Registry>()) {}
+
+metrics::metrics(std::string_view compat, std::shared_ptr<prometheus::Registry> r)
+    : recovery_seconds(histogram(*r, "troupe_recovery_seconds", "From an executor's death to the next token.",
+          {.05, .1, .25, .5, .75, 1, 1.5, 2, 3, 5, 10, 30, 60})),
+      requests_resumed(counter(*r, "troupe_requests_resumed_total", "Generations that went on after an executor's death.")),
+      requests_lost(counter(*r, "troupe_requests_lost_total", "Generations an executor's death ended.")),
+      queue_depth(gauge(*r, "troupe_queue_depth", "Requests that wait.")),
+      running(gauge(*r, "troupe_running", "Requests that run.")),
+      time_to_first_token(histogram(*r, "troupe_time_to_first_token_seconds", "From request to first token.", first_token)),
+      inter_token(histogram(*r, "troupe_inter_token_seconds", "Between tokens of one answer.", token_gap)),
+      e2e_seconds(histogram(*r, "troupe_e2e_seconds", "From request to last token.", latency)),
+      queue_seconds(histogram(*r, "troupe_queue_seconds", "From request to first plan.", latency)),
+      prompt_tokens(counter(*r, "troupe_prompt_tokens_total", "Prompt tokens computed.")),
+      generated_tokens(counter(*r, "troupe_generated_tokens_total", "Tokens generated.")),
+      prompt_seconds(counter(*r, "troupe_prompt_seconds_total", "Time spent on prompts.")),
+      generated_seconds(counter(*r, "troupe_generated_seconds_total", "Time spent generating.")),
+      preemptions(counter(*r, "troupe_preemptions_total", "Running requests that gave up their blocks.")),
+      kv_segments(gauge(*r, "troupe_kv_segments", "Committed segments of key/value memory.")),
+      kv_blocks_compacted(counter(*r, "troupe_kv_blocks_compacted_total", "Blocks moved to empty a segment.")),
+      journal_lag_tokens(gauge(*r, "troupe_journal_lag_tokens", "Accepted tokens not yet committed.")),
+      websocket_connections(gauge(*r, "troupe_websocket_connections", "Open WebSocket connections.")),
+      slow_clients_dropped(counter(*r, "troupe_slow_clients_dropped_total", "Connections dropped for reading too slowly.")),
+      registry_(r),
+      restarts_(prometheus::BuildCounter().Name("troupe_actor_restarts_total").Help("Restarts by actor and reason.").Register(*r)),
+      outcomes_(prometheus::BuildCounter().Name("troupe_requests_total").Help("Requests by outcome.").Register(*r)),
+      steps_(prometheus::BuildHistogram().Name("troupe_step_seconds").Help("Time of one step.").Register(*r)),
+      blocks_(prometheus::BuildGauge().Name("troupe_kv_blocks").Help("Blocks by state.").Register(*r)),
+      bytes_(prometheus::BuildGauge().Name("troupe_kv_bytes").Help("Key/value bytes by tier.").Register(*r)),
+      prefix_(prometheus::BuildCounter().Name("troupe_prefix_cache_tokens_total").Help("Prompt tokens by cache result.").Register(*r)),
+      resident_(prometheus::BuildGauge().Name("troupe_process_resident_bytes").Help("Resident memory by process.").Register(*r)),
+      state_(std::make_shared<state>()) {
+    state_->compat = compat;
+    watch_process("front", getpid());
+    kv_blocks(0, 0, 0, 0);
+    kv_bytes("device", 0);
+    prefix_cache(0, 0);
+    restarts_.Add({{"actor", "executor"}, {"reason", "crash"}});
+    outcomes_.Add({{"outcome", "stop"}});
+}
+
+void metrics::actor_restarted(const std::string& actor, const std::string& reason) {
+    restarts_.Add({{"actor", actor}, {"reason", reason}}).Increment();
+}
+
+void metrics::request_finished(const std::string& outcome) { outcomes_.Add({{"outcome", outcome}}).Increment(); }
+
+void metrics::step(const char* kind, double seconds) { steps_.Add({{"kind", kind}}, short_time).Observe(seconds); }
+
+void metrics::kv_blocks(std::int64_t owned, std::int64_t cached, std::int64_t free, std::int64_t unallocated) {
+    const std::int64_t values[] = {owned, cached, free, unallocated};
+    const char* names[] = {"owned", "cached", "free", "unallocated"};
+    const std::lock_guard lock(state_->mutex);
+    for (int i = 0; i < 4; ++i) {
+        blocks_.Add({{"state", names[i]}}).Set(static_cast<double>(values[i]));
+        state_->blocks[i] = static_cast<double>(values[i]);
+    }
+}
+
+void metrics::kv_bytes(const char* tier, double bytes) { bytes_.Add({{"tier", tier}}).Set(bytes); }
+
+void metrics::prefix_cache(std::int64_t hit_tokens, std::int64_t miss_tokens) {
+    prefix_.Add({{"result", "hit"}}).Increment(static_cast<double>(hit_tokens));
+    prefix_.Add({{"result", "miss"}}).Increment(static_cast<double>(miss_tokens));
+}
+
+void metrics::set_model(std::string name) {
+    const std::lock_guard lock(state_->mutex);
+    state_->model = std::move(name);
+}
+
+void metrics::watch_process(const std::string& name, int pid) {
+    const std::lock_guard lock(state_->mutex);
+    if (pid)
+        state_->processes[name] = pid;
+    else
+        state_->processes.erase(name);
+}
+
+std::string metrics::text() {
+    const std::lock_guard lock(state_->mutex);
+    for (const auto& [name, pid] : state_->processes) resident_.Add({{"process", name}}).Set(resident_bytes(pid));
+    auto families = registry_->Collect();
+
+    std::vector<prometheus::MetricFamily> extra;
+    const auto copy = [&](const alias& a, bool labels) {
+        for (const auto& family : families) {
+            if (family.name != a.own) continue;
+            extra.push_back(family);
+            extra.back().name = a.name;
+            if (labels)
+                for (auto& metric : extra.back().metric) metric.label = {{"model_name", state_->model}, {"engine", "0"}};
+        }
+    };
+    const auto usage = [&](const char* name) {
+        const auto* b = state_->blocks;
+        const double total = b[0] + b[1] + b[2] + b[3];
+        prometheus::MetricFamily family{name, "Share of the key/value memory in use.", prometheus::MetricType::Gauge, {}};
+        family.metric.emplace_back();
+        family.metric.back().gauge.value = total > 0 ? b[0] / total : 0;
+        extra.push_back(std::move(family));
+    };
+    if (state_->compat.find("vllm") != std::string::npos) {
+        for (const auto& a : vllm_aliases) copy(a, true);
+        usage("vllm:kv_cache_usage_perc");
+    }
+    if (state_->compat.find("llamacpp") != std::string::npos) {
+        for (const auto& a : llamacpp_aliases) copy(a, false);
+        usage("llamacpp:kv_cache_usage_ratio");
+    }
+    families.insert(families.end(), extra.begin(), extra.end());
+    return prometheus::TextSerializer().Serialize(families);
+}
+
+}  // namespace troupe
