@@ -36,13 +36,13 @@ inline constexpr int vector_bytes = 4 * lanes;
 template <int Bits, class F>
 TROUPE_INLINE void each_quad(const std::byte* p, F&& f) {
     if constexpr (Bits == 8) {
-        repeat<8>([&](auto q) __attribute__((always_inline)) { f(q, load_bytes(p + q.value * vector_bytes)); });
+        repeat<8>([&](auto q) TROUPE_FORCE { f(q, load_bytes(p + q.value * vector_bytes)); });
         return;
     }
     vi upper[2] = {};
     if constexpr (Bits >= 5) upper[0] = load_bytes(p + 4 * vector_bytes);
     if constexpr (Bits == 6) upper[1] = load_bytes(p + 5 * vector_bytes);
-    repeat<8>([&](auto q) __attribute__((always_inline)) {
+    repeat<8>([&](auto q) TROUPE_FORCE {
         constexpr int Q = decltype(q)::value;
         vi w = field<Q % 2 * 4>(load_bytes(p + Q / 2 * vector_bytes), 15);
         if constexpr (Bits == 5) w = bit_or(w, field<Q - 4>(upper[0], 0x10));
@@ -174,25 +174,25 @@ void quantized_tile_rows(const linear_args& a, std::int64_t g, std::int64_t toke
     const std::byte* values = scales + a.scale_bytes;
     const act_block* act = a.q + token * blocks;
     vf acc[N];
-    repeat<N>([&](auto t) __attribute__((always_inline)) { acc[t.value] = zero(); });
+    repeat<N>([&](auto t) TROUPE_FORCE { acc[t.value] = zero(); });
     for (std::int64_t b = 0; b < blocks; b += Format::subs, scales += Format::scale_bytes) {
         Format f;
         f.open(scales);
         for (int sub = 0; sub < Format::subs; ++sub, values += Format::value_bytes, ++act) {
             f.select(scales, sub);
             typename Format::dot dots[N];
-            each_quad<Format::bits>(values, [&](auto q, vi w) __attribute__((always_inline)) {
+            each_quad<Format::bits>(values, [&](auto q, vi w) TROUPE_FORCE {
                 constexpr int Q = decltype(q)::value;
-                repeat<N>([&](auto t) __attribute__((always_inline)) {
+                repeat<N>([&](auto t) TROUPE_FORCE {
                     dots[t.value].template add<Q>(w, broadcast_quad(act[t.value * blocks].q + 4 * Q), f.dot_argument());
                 });
             });
-            repeat<N>([&](auto t) __attribute__((always_inline)) {
+            repeat<N>([&](auto t) TROUPE_FORCE {
                 acc[t.value] = f.finish(acc[t.value], dots[t.value], act[t.value * blocks]);
             });
         }
     }
-    repeat<N>([&](auto t) __attribute__((always_inline)) { write_rows(a, g, token + t.value, acc[t.value]); });
+    repeat<N>([&](auto t) TROUPE_FORCE { write_rows(a, g, token + t.value, acc[t.value]); });
 }
 
 /// Tokens [token, n) of group g in tiles of N, then N / 2 ...
@@ -226,21 +226,21 @@ void float_tile_rows(const linear_args& a, std::int64_t g, std::int64_t token) {
     const std::byte* w = a.w + g * a.group_bytes;
     const float* x = a.x + token * a.cols;
     vf acc[G][N];
-    repeat<G>([&](auto i) __attribute__((always_inline)) {
-        repeat<N>([&](auto t) __attribute__((always_inline)) { acc[i.value][t.value] = zero(); });
+    repeat<G>([&](auto i) TROUPE_FORCE {
+        repeat<N>([&](auto t) TROUPE_FORCE { acc[i.value][t.value] = zero(); });
     });
     for (std::int64_t k = 0; k < a.cols; ++k, w += Values::bytes) {
         vf xs[N];
-        repeat<N>([&](auto t) __attribute__((always_inline)) { xs[t.value] = broadcast(x[t.value * a.cols + k]); });
-        repeat<G>([&](auto i) __attribute__((always_inline)) {
+        repeat<N>([&](auto t) TROUPE_FORCE { xs[t.value] = broadcast(x[t.value * a.cols + k]); });
+        repeat<G>([&](auto i) TROUPE_FORCE {
             const vf wk = Values::get(w + i.value * a.group_bytes);
-            repeat<N>([&](auto t) __attribute__((always_inline)) {
+            repeat<N>([&](auto t) TROUPE_FORCE {
                 acc[i.value][t.value] = fma(wk, xs[t.value], acc[i.value][t.value]);
             });
         });
     }
-    repeat<G>([&](auto i) __attribute__((always_inline)) {
-        repeat<N>([&](auto t) __attribute__((always_inline)) {
+    repeat<G>([&](auto i) TROUPE_FORCE {
+        repeat<N>([&](auto t) TROUPE_FORCE {
             write_rows(a, g + i.value, token + t.value, acc[i.value][t.value]);
         });
     });

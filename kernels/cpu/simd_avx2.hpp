@@ -7,7 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#define TROUPE_INLINE inline __attribute__((always_inline))
+#ifndef TROUPE_FORCE  // a test that emulates this layer lets the compiler decide
+#define TROUPE_FORCE __attribute__((always_inline))
+#endif
+#define TROUPE_INLINE inline TROUPE_FORCE
 
 namespace troupe::kernels::avx2 {
 namespace {

@@ -75,10 +75,12 @@ struct floats {
 #define _mm512_cvtepu16_epi32(a) emulated_cvtepu16_epi32(a)
 #define _mm512_cvtepu8_epi32(a) emulated_cvtepu8_epi32(a)
 #define _mm512_cvtph_ps(a) emulated_cvtph_ps(a)
+#undef _mm512_srai_epi32  // a macro in unoptimized builds
 #define _mm512_srai_epi32(a, count) emulated_srai_epi32(a, count)
 
 #undef _mm512_madd_epi16  // this SIMDe's alias takes four arguments
 #define _mm512_madd_epi16(a, b) simde_mm512_madd_epi16(a, b)
 
+#define TROUPE_FORCE
 #define avx512 avx512_emulated
 #include "kernels/cpu/linear_avx512.cpp"
