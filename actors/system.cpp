@@ -12,7 +12,7 @@ namespace troupe::actors {
 
 system_config::system_config(const system_options& options) {
     add_message_types<caf::id_block::troupe>();
-    add_message_type<std::vector<sequence_id>>("std::vector<troupe::sequence_id>");
+    add_message_type<std::vector<sequence_id>>("sequence_ids");
     // An atom: a string would silently select the default scheduler.
     set("scheduler.policy", options.deterministic ? caf::atom("testing") : caf::atom("sharing"));
     set("scheduler.max-threads", options.threads);

@@ -1,5 +1,5 @@
 // Counters of an executor in one page of memory shared with the front: they survive the executor's death, and reading them
-// asks nothing of a process that may be stuck. Written by the worker thread only.
+// asks nothing of a process that may be stuck. Written by the executor only.
 #pragma once
 
 #include <atomic>

@@ -1,0 +1,44 @@
+// What runs a batch, as the executor's worker sees it: op table + weights + KV memory. Tests have a small deterministic one.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "actors/plan.hpp"
+#include "core/result.hpp"
+#include "model/kv_layout.hpp"
+#include "model/model.hpp"
+
+namespace troupe::actors {
+
+/// Called by the worker thread only.
+class backend {
+ public:
+    virtual ~backend() = default;
+
+    virtual const executor_info& info() const = 0;  ///< epoch and pid are the caller's to fill in
+    virtual const model::kv_layout& layout() const = 0;
+
+    // -- KV memory ----------------------------------------------------------------------------------------------------
+    virtual result<void> commit(std::uint32_t segment) = 0;
+    virtual void release(std::uint32_t segment) = 0;
+    virtual void copy_block(std::size_t group, model::block_id from, model::block_id to) = 0;
+    virtual void zero_block(std::size_t group, model::block_id b) = 0;
+
+    // -- steps --------------------------------------------------------------------------------------------------------
+    /// Helpers stay awake between the two.
+    virtual void begin_step() = 0;
+    virtual void end_step() = 0;
+    /// See model::model::forward. At most info().max_rows rows.
+    virtual void forward(const model::batch& b, float* logits, std::atomic<std::uint64_t>* progress) = 0;
+    virtual bool all_finite(const float* x, std::int64_t n) const = 0;
+    /// task(i, thread) for i in [0, n), thread in [0, info().n_threads); which thread runs a task is not fixed.
+    virtual void parallel(std::int64_t n, const std::function<void(std::int64_t, int)>& task) = 0;
+};
+
+/// Makes a backend; hears 0..1 about its progress. Runs on the worker thread.
+using backend_loader = std::function<result<std::unique_ptr<backend>>(const std::function<void(double)>& progress)>;
+
+}  // namespace troupe::actors

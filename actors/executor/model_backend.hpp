@@ -1,0 +1,16 @@
+// The backend that serves: a GGUF model on a CPU op table, its thread pool and its KV memory.
+#pragma once
+
+#include "actors/executor/arguments.hpp"
+#include "actors/executor/backend.hpp"
+
+namespace troupe::actors {
+
+/// Opens and loads arguments.model, reserves KV addresses, and runs one row to measure the speed. Errors: model_missing,
+/// model_malformed, model_unsupported, out_of_memory (with the numbers), usage (kernels, kv_type).
+backend_loader load_model(executor_arguments arguments);
+
+/// Everything that the bits of KV memory and of results depend on: op table, layout version, KV type, build.
+std::string numerics_id(std::string_view table, std::string_view kv_type);
+
+}  // namespace troupe::actors
