@@ -73,6 +73,9 @@ TROUPE_INLINE vi field(vi v, std::int8_t mask) {
     return _mm256_and_si256(v, m);
 }
 
+/// Makes the compiler finish v here. Left alone it turns the integer sums of a tile into trees and spills their leaves.
+TROUPE_INLINE void settle(vi& v) { asm volatile("" : "+x"(v)); }
+
 // -- integer dot products --------------------------------------------------------------------------------------------
 /// Exact sum over a block of 32 = 8 quads of unsigned weights below 2^Bits (lane = row) times int8 activations in
 /// [-127, 127]. Pairs are kept in int16 as long as they cannot overflow: 2 * 127 * (2^Bits - 1) * quads < 2^15.
@@ -86,9 +89,11 @@ struct dot32 {
     TROUPE_INLINE void add(vi w, vi a, vi ones) {
         const vi p = _mm256_maddubs_epi16(w, a);
         pairs = Q % quads == 0 ? p : _mm256_add_epi16(pairs, p);
+        settle(pairs);
         if constexpr (Q % quads == quads - 1) {
             const vi s = _mm256_madd_epi16(pairs, ones);
             sum = Q == quads - 1 ? s : _mm256_add_epi32(sum, s);
+            settle(sum);
         }
     }
     TROUPE_INLINE vi total() const { return sum; }
@@ -112,9 +117,11 @@ struct dot32_scaled {
         const vi p = _mm256_maddubs_epi16(w, a);
         if constexpr (Q % 2 == 0) {
             pairs = p;
+            settle(pairs);
         } else {
             const vi s = _mm256_madd_epi16(_mm256_add_epi16(pairs, p), scales.half[Q / 4]);
             sum = Q == 1 ? s : _mm256_add_epi32(sum, s);
+            settle(sum);
         }
     }
     TROUPE_INLINE vi total(const half_scales&) const { return sum; }
@@ -129,6 +136,7 @@ struct dot32_signed {
     TROUPE_INLINE void add(vi w, vi a, vi ones) {
         const vi s = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w)), ones);
         sum = Q == 0 ? s : _mm256_add_epi32(sum, s);
+        settle(sum);
     }
     TROUPE_INLINE vi total() const { return sum; }
 };
