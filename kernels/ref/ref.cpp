@@ -39,10 +39,13 @@ void add(context& c, float* x, const float* y, std::int64_t n, std::int64_t dim)
     });
 }
 
+double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+/// GELU's (1 + tanh(z)) / 2 is sigmoid(2 z), which does not cancel for negative z.
 double activation(gate kind, double g) {
-    if (kind == gate::silu) return g / (1.0 + std::exp(-g));
+    if (kind == gate::silu) return g * sigmoid(g);
     const double sqrt_2_over_pi = 0.79788456080286535588;
-    return 0.5 * g * (1.0 + std::tanh(sqrt_2_over_pi * (g + 0.044715 * g * g * g)));
+    return g * sigmoid(2 * sqrt_2_over_pi * (g + 0.044715 * g * g * g));
 }
 
 void gated(context& c, gate kind, const float* g, const float* u, std::int64_t n, std::int64_t dim, float* y) {

@@ -1,0 +1,11 @@
+// The AVX-512 build of the CPU kernels: nothing here but the instruction set.
+#include "kernels/cpu/isa.hpp"
+#include "kernels/cpu/vec_avx512.hpp"
+
+#define TROUPE_ISA avx512
+// clang-format off: each file needs the ones before it
+#include "kernels/cpu/math-inl.hpp"
+#include "kernels/cpu/rows-inl.hpp"
+#include "kernels/cpu/attention-inl.hpp"
+#include "kernels/cpu/table-inl.hpp"
+// clang-format on
