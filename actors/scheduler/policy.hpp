@@ -1,0 +1,174 @@
+// The scheduler's decisions: who waits, who runs, what the next step holds, what a result means. Plain code: the time is
+// passed in, plans and notices are taken out, nothing is sent from here. The actor beside it does the sending.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/generation.hpp"
+#include "actors/plan.hpp"
+#include "actors/scheduler/cost_model.hpp"
+#include "actors/scheduler/counters.hpp"
+#include "actors/scheduler/entry.hpp"
+#include "actors/scheduler/fair_share.hpp"
+#include "actors/scheduler/kv_manager.hpp"
+#include "core/clock.hpp"
+#include "core/config.hpp"
+#include "core/result.hpp"
+
+namespace troupe::actors {
+
+struct policy_settings {
+    int max_seqs = 16, run_ahead = 2;
+    std::int64_t step_budget_ms = 50, queue_limit = 64, queue_timeout_s = 300;
+    std::uint64_t kv_memory = 0;  ///< bytes; 0: what the executor reserved
+};
+policy_settings settings_from(const config& c);
+
+/// For the owner of a generation.
+using notice = std::variant<generation_position, prompt_progress, generation_tokens, generation_stalled, generation_moving,
+    generation_finished>;
+generation_id about(const notice& n);
+
+class scheduler_policy {
+ public:
+    explicit scheduler_policy(policy_settings settings);
+
+    // -- what happens ---------------------------------------------------------------------------------------------------
+    /// queue_full (with retry_after_ms), out_of_memory and context_length_exceeded (can never fit), conflict (id in use),
+    /// shutting_down.
+    result<void> submit(generation_request r, steady_time now);
+    void cancel(generation_id id, steady_time now);
+    /// The text ended (stop string) after n_accepted tokens.
+    void stop_at(generation_id id, std::int64_t n_accepted, steady_time now);
+    void executor_up(const executor_info& info, steady_time now);
+    /// reason starting with "killed" or "operator" came from outside: nobody is suspected.
+    void executor_down(std::uint64_t epoch, const std::string& reason, std::uint64_t plan_started, steady_time now);
+    void done(const plan_result& r, steady_time now);
+    /// Queue timeouts and positions; call it at `wakeup`.
+    void tick(steady_time now);
+    void drain() { draining_ = true; }
+    /// Evicts cached blocks and returns segments until at most `bytes` are committed. Takes effect with the next plan.
+    void shrink_to(std::uint64_t bytes);
+    void release_empty();
+
+    // -- what to do -----------------------------------------------------------------------------------------------------
+    /// The next step, if there is one to send now. Ask until there is none.
+    std::optional<plan> next_plan(steady_time now);
+    std::vector<notice> take_notices() { return std::exchange(notices_, {}); }
+    /// Sequences to cancel past the plan queue.
+    std::vector<sequence_id> take_cancels() { return std::exchange(cancels_, {}); }
+    /// When to call tick and next_plan again though nothing happened; nothing when idle or when a result will come.
+    std::optional<steady_time> wakeup(steady_time now) const;
+
+    // -- how it stands --------------------------------------------------------------------------------------------------
+    bool idle() const { return entries_.empty() && in_flight_.empty(); }
+    bool up() const { return info_.has_value(); }
+    std::int64_t n_waiting() const;
+    std::int64_t n_running() const { return static_cast<std::int64_t>(running_.size()); }
+    std::size_t n_in_flight() const { return in_flight_.size(); }
+    const scheduler_counters& counters() const { return counters_; }
+    scheduler_observations take_observations() { return std::exchange(observed_, {}); }
+    const kv_manager* kv() const { return kv_ ? &*kv_ : nullptr; }
+    const std::optional<executor_info>& info() const { return info_; }
+    const cost_model& costs() const { return costs_; }
+    const std::map<generation_id, std::unique_ptr<entry>>& entries() const { return entries_; }
+    /// Waiting requests in the order in which they would start, as things are.
+    std::vector<const entry*> queue_order(steady_time now) const;
+    std::optional<std::int64_t> eta_ms(std::int64_t position) const;
+    std::int64_t sequence_limit() const { return sequence_limit_; }  ///< min(model context, what memory allows); 0: no executor
+    /// CHECKs every invariant (design section 6): accounts, references, states.
+    void check() const;
+
+ private:
+    struct sent_row {
+        generation_id id = 0;
+        sequence_id seq = 0;
+        std::int32_t pos = 0, n = 0;
+        bool sample = false, prompt = false;
+    };
+    struct sent_plan {
+        std::uint64_t id = 0;
+        std::vector<sent_row> rows;
+        std::vector<kv_op> ops;
+    };
+
+    // policy.cpp
+    entry* find(generation_id id);
+    std::optional<error> refuse(const generation_request& r) const;
+    void tell_positions(steady_time now);
+    void time_out(steady_time now);
+    void stall(entry& e, const char* reason, steady_time now);
+    bool waits_as_batch(const entry& e, steady_time now) const;
+
+    // policy_plan.cpp
+    std::size_t depth() const;
+    void admit_trial(steady_time now);
+    std::int64_t n_active() const;
+    bool may_run(const entry& e) const;
+    void admit(steady_time now);
+    bool start(entry& e, steady_time now);
+    bool room_for(const entry& e) const;
+    block_need outstanding() const;
+    bool behind_twin(const entry& e) const;
+    void add_decode_rows(plan& p, sent_plan& sent, steady_time now);
+    void add_prompt_rows(plan& p, sent_plan& sent, steady_time now);
+    void add_row(plan& p, sent_plan& sent, entry& e, std::int64_t n, bool sample);
+    bool blocks_for(entry& e, std::int64_t end, steady_time now);
+    void make_room(entry& e, steady_time now);
+    double prompt_budget_ms(bool somebody_decodes) const;
+    void retry_later(steady_time now);
+    void evict(entry& e, const char* reason, steady_time now);
+    entry* suspect() const;
+    std::vector<entry*> admission_order(steady_time now) const;
+
+    // policy_results.cpp
+    void row_done(const sent_row& sent, const row_result* r, steady_time now);
+    void row_ok(entry& e, const sent_row& sent, const row_result& r, steady_time now);
+    void token_done(entry& e, const row_result& r, steady_time now);
+    void observe(const sent_plan& p, const plan_result& r);
+    void settle(entry& e, steady_time now);
+    void requeue(entry& e, steady_time now);
+    void publish(entry& e);
+    void finish_entry(entry& e, finish why, error err, steady_time now);
+    void fail(entry& e, errc code, std::string message, steady_time now);
+    void forget(entry& e);
+    void enqueue(entry& e);
+
+    // policy_faults.cpp
+    void suspect_started(std::uint64_t plan_started);
+    void interrupt(entry& e, steady_time now);
+    bool poisoned(const entry& e) const;
+
+    policy_settings settings_;
+    std::optional<executor_info> info_;
+    std::optional<kv_manager> kv_;
+    std::map<generation_id, std::unique_ptr<entry>> entries_;
+    std::vector<entry*> waiting_, running_;  ///< by arrival; running_ holds prefill, decode, ending and evicting
+    std::deque<sent_plan> in_flight_;
+    std::vector<sequence_id> closes_, cancels_;
+    std::vector<notice> notices_;
+    fair_share shares_;
+    cost_model costs_;
+    scheduler_counters counters_;
+    scheduler_observations observed_;
+    std::uint64_t next_plan_ = 1, next_seq_ = 1, next_arrival_ = 1;
+    std::uint64_t epoch_ = 0;  ///< of the executor that is up, or of the last one
+    double run_ms_ = 0;        ///< moving time from start to end of a request
+    std::optional<steady_time> next_positions_, retry_at_;
+    entry* trial_ = nullptr;   ///< while a plan is made: the suspect that runs alone
+    std::int64_t sequence_limit_ = 0;
+    bool draining_ = false;
+};
+
+/// The state as JSON object: queue, running sequences, KV pools, counters.
+std::string state_json(const scheduler_policy& policy, steady_time now);
+
+}  // namespace troupe::actors

@@ -1,0 +1,266 @@
+// Radix tree over blocks of token ids: matching under the window rule, insertion, eviction by least recent use.
+#include "actors/scheduler/prefix_cache.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/check.hpp"
+
+namespace troupe::actors {
+namespace {
+
+constexpr std::int64_t block = model::block_tokens;
+constexpr std::size_t checkpoints_a_path = 4;
+
+prefix_cache::block_tokens_key key_of(std::span<const token_id> tokens) {
+    prefix_cache::block_tokens_key key;
+    key.fill(std::numeric_limits<token_id>::min());
+    std::copy_n(tokens.begin(), std::min(tokens.size(), key.size()), key.begin());
+    return key;
+}
+
+/// Blocks from the first one a row at position L looks at up to block i.
+std::int64_t blocks_seen(std::int64_t length, std::int64_t i, std::int32_t window) {
+    const std::int64_t first = std::max<std::int64_t>(0, length - window + 1);
+    return i - std::min(i, first / block);
+}
+
+}  // namespace
+
+prefix_cache::prefix_cache(block_pool& pool, const model::kv_layout& layout) : pool_(pool) {
+    for (const auto& g : layout.groups) {
+        windows_.push_back(g.window);
+        widest_ = std::max(widest_, g.window);
+        any_full_ = any_full_ || g.window == 0;
+    }
+    plain_.resize(windows_.size());
+    kept_.resize(windows_.size());
+}
+
+prefix_cache::~prefix_cache() = default;
+
+// ---- finding ---------------------------------------------------------------------------------------------------------
+
+prefix_cache::match prefix_cache::find(std::span<const token_id> tokens, std::int64_t most) const {
+    CHECK(most <= static_cast<std::int64_t>(tokens.size()));
+    std::vector<node*> path;
+    std::vector<std::int64_t> run(windows_.size(), 0), best_run = run;  // consecutive references up to here
+    std::size_t best = 0;
+    const node* at = &root_;
+    for (std::int64_t i = 1; i * block <= most; ++i) {
+        const auto child = at->children.find(key_of(tokens.subspan(static_cast<std::size_t>((i - 1) * block), block)));
+        if (child == at->children.end()) break;
+        node* n = child->second.get();
+        path.push_back(n);
+        at = n;
+        bool usable = true;
+        for (std::size_t g = 0; g < windows_.size(); ++g) {
+            if (!is_window(g)) continue;
+            run[g] = n->blocks[g] == no_block ? 0 : run[g] + 1;
+            usable = usable && run[g] >= blocks_seen(i * block, i, windows_[g]);
+        }
+        if (!usable) continue;
+        best = path.size();
+        best_run = run;
+    }
+    path.resize(best);
+    match m{std::move(path)};
+    const std::int64_t done = static_cast<std::int64_t>(best) * block;
+    if (most > done) partial(m, tokens.subspan(static_cast<std::size_t>(done)), most - done, best_run);
+    return m;
+}
+
+/// The child that shares most tokens of the next block is a neighbour of the key in the children's order.
+void prefix_cache::partial(
+    match& m, std::span<const token_id> rest, std::int64_t most, const std::vector<std::int64_t>& run) const {
+    const node& parent = m.path.empty() ? root_ : *m.path.back();
+    const auto key = key_of(rest);
+    const std::int64_t i = static_cast<std::int64_t>(m.path.size());
+    const auto consider = [&](node* n) {
+        const auto differs = std::mismatch(n->key.begin(), n->key.end(), key.begin()).first;
+        const std::int64_t same = std::min({static_cast<std::int64_t>(differs - n->key.begin()), most, block - 1});
+        if (same <= m.copied) return;
+        for (std::size_t g = 0; g < windows_.size(); ++g)
+            if (n->blocks[g] == no_block ||
+                (is_window(g) && run[g] < blocks_seen(i * block + same, i, windows_[g])))
+                return;
+        m.copy_from = n;
+        m.copied = static_cast<std::int32_t>(same);
+    };
+    const auto after = parent.children.lower_bound(key);
+    if (after != parent.children.end()) consider(after->second.get());
+    if (after != parent.children.begin()) consider(std::prev(after)->second.get());
+}
+
+void prefix_cache::touch(const match& m) {
+    ++tick_;
+    for (node* n : m.path) use(n);
+    if (m.copy_from) use(m.copy_from);
+}
+
+// ---- growing ---------------------------------------------------------------------------------------------------------
+
+void prefix_cache::list(node* n) {
+    if (n == &root_) return;
+    if (n->children.empty()) leaves_.insert({n->used, n});
+    for (std::size_t g = 0; g < windows_.size(); ++g)
+        if (is_window(g) && n->blocks[g] != no_block) (n->checkpoints > 0 ? kept_ : plain_)[g].insert({n->used, n});
+}
+
+void prefix_cache::unlist(node* n) {
+    if (n == &root_) return;
+    leaves_.erase({n->used, n});
+    for (std::size_t g = 0; g < windows_.size(); ++g) (n->checkpoints > 0 ? kept_ : plain_)[g].erase({n->used, n});
+}
+
+void prefix_cache::use(node* n) {
+    unlist(n);
+    n->used = tick_;
+    list(n);
+}
+
+prefix_cache::node* prefix_cache::insert(node* parent, std::span<const token_id> tokens, std::span<const block_id> blocks) {
+    CHECK(tokens.size() == static_cast<std::size_t>(block) && blocks.size() == windows_.size());
+    if (parent == nullptr) parent = &root_;
+    ++tick_;
+    const auto key = key_of(tokens);
+    auto found = parent->children.find(key);
+    if (found == parent->children.end()) {
+        unlist(parent);
+        auto fresh = std::make_unique<node>();
+        fresh->parent = parent;
+        fresh->key = key;
+        fresh->blocks.assign(windows_.size(), no_block);
+        fresh->depth = parent->depth + 1;
+        found = parent->children.emplace(key, std::move(fresh)).first;
+        list(parent);
+        ++n_nodes_;
+    }
+    node* n = found->second.get();
+    unlist(n);
+    n->used = tick_;
+    for (std::size_t g = 0; g < windows_.size(); ++g) {
+        CHECK(is_window(g) || blocks[g] != no_block, "a full-attention block is missing");
+        if (n->blocks[g] != no_block || blocks[g] == no_block) continue;
+        n->blocks[g] = blocks[g];
+        pool_.cache_ref(g, blocks[g]);
+    }
+    list(n);
+    return n;
+}
+
+void prefix_cache::pin(node* n) { ++n->pins; }
+
+void prefix_cache::unpin(node* n) {
+    CHECK(n->pins > 0);
+    --n->pins;
+}
+
+void prefix_cache::count_checkpoint(node* n, int by) {
+    const int covered = (widest_ + model::block_tokens - 1) / model::block_tokens + 1;
+    for (int i = 0; i < covered && n != &root_; ++i, n = n->parent) {
+        unlist(n);
+        n->checkpoints += by;
+        CHECK(n->checkpoints >= 0);
+        list(n);
+    }
+}
+
+void prefix_cache::mark_checkpoint(node* n) {
+    if (widest_ == 0 || n == nullptr || n == &root_ || n->checkpoint_end) return;
+    std::vector<node*> ends;  // deepest first
+    for (node* up = n->parent; up != &root_; up = up->parent)
+        if (up->checkpoint_end) ends.push_back(up);
+    if (ends.size() >= checkpoints_a_path) {
+        node* old = ends[ends.size() - 2];
+        old->checkpoint_end = false;
+        count_checkpoint(old, -1);
+    }
+    n->checkpoint_end = true;
+    count_checkpoint(n, +1);
+}
+
+// ---- shrinking -------------------------------------------------------------------------------------------------------
+
+bool prefix_cache::evictable(const node& n) const {
+    if (n.pins > 0 || !n.children.empty()) return false;
+    for (std::size_t g = 0; g < n.blocks.size(); ++g)
+        if (n.blocks[g] != no_block && !pool_.only_cached(g, n.blocks[g])) return false;
+    return true;
+}
+
+void prefix_cache::remove(node* n) {
+    while (n != &root_) {
+        node* parent = n->parent;
+        unlist(n);
+        if (n->checkpoint_end) {
+            count_checkpoint(n, -1);
+            unlist(n);
+        }
+        for (std::size_t g = 0; g < n->blocks.size(); ++g)
+            if (n->blocks[g] != no_block) pool_.cache_unref(g, n->blocks[g]);
+        unlist(parent);
+        const auto key = n->key;
+        parent->children.erase(key);
+        list(parent);
+        --n_nodes_;
+        // An ancestor that is no way to anything any more and holds nothing itself would stay for ever.
+        const bool empty = std::all_of(parent->blocks.begin(), parent->blocks.end(), [](block_id b) { return b == no_block; });
+        if (parent == &root_ || !parent->children.empty() || parent->pins > 0 || !empty) return;
+        n = parent;
+    }
+}
+
+bool prefix_cache::drop_window(std::size_t group, order& from) {
+    for (const auto& [used, n] : from) {
+        if (!pool_.only_cached(group, n->blocks[group])) continue;
+        node* victim = n;
+        unlist(victim);
+        pool_.cache_unref(group, victim->blocks[group]);
+        victim->blocks[group] = no_block;
+        list(victim);
+        const bool empty = std::all_of(victim->blocks.begin(), victim->blocks.end(), [](block_id b) { return b == no_block; });
+        if (empty && victim->children.empty() && victim->pins == 0) remove(victim);
+        return true;
+    }
+    return false;
+}
+
+bool prefix_cache::evict_leaf(std::size_t group) {
+    for (const auto& [used, n] : leaves_) {
+        if (!evictable(*n)) continue;
+        if (group < windows_.size() && n->blocks[group] == no_block) continue;
+        remove(n);
+        return true;
+    }
+    return false;
+}
+
+bool prefix_cache::evict(std::size_t group) {
+    if (!is_window(group)) return evict_leaf(group);
+    return drop_window(group, plain_[group]) || drop_window(group, kept_[group]);
+}
+
+bool prefix_cache::evict_any() {
+    if (evict_leaf(windows_.size())) return true;
+    for (std::size_t g = 0; g < windows_.size(); ++g)
+        if (is_window(g) && evict(g)) return true;
+    return false;
+}
+
+void prefix_cache::check() const {
+    std::int64_t n_nodes = 0, leaves = 0;
+    each(root_, [&](const node& n) {
+        ++n_nodes;
+        leaves += n.children.empty();
+        CHECK(n.pins >= 0 && n.checkpoints >= 0 && n.depth == n.parent->depth + 1);
+        CHECK(leaves_.count({n.used, const_cast<node*>(&n)}) == (n.children.empty() ? 1u : 0u), "leaf order");
+        for (std::size_t g = 0; g < n.blocks.size(); ++g) {
+            CHECK(n.blocks[g] != no_block || is_window(g), "a node without its full-attention block");
+            if (n.blocks[g] != no_block) CHECK(pool_.refs(g, n.blocks[g]) > 0);
+        }
+    });
+    CHECK(n_nodes == n_nodes_ && leaves == static_cast<std::int64_t>(leaves_.size()), "nodes are lost");
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,108 @@
+// The prefix cache: a radix tree over token ids whose nodes are blocks of 16 tokens, each with one reference per layer group.
+// One cache belongs to one executor incarnation, so model, KV type and numerics id are the same for everything in it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "actors/scheduler/block_pool.hpp"
+
+namespace troupe::actors {
+
+class prefix_cache {
+ public:
+    using block_tokens_key = std::array<token_id, model::block_tokens>;
+
+    struct node {
+        node* parent = nullptr;
+        block_tokens_key key{};
+        std::vector<block_id> blocks;  ///< one a group; no_block: the window's reference is absent
+        std::map<block_tokens_key, std::unique_ptr<node>> children;
+        std::uint64_t used = 0;        ///< tick of the last use; the order of eviction
+        std::int32_t depth = 0;        ///< blocks from the root, this one included
+        std::int32_t pins = 0;         ///< sequences that would publish below it
+        std::int32_t checkpoints = 0;  ///< checkpoints whose window covers it: its window references are evicted late
+        bool checkpoint_end = false;
+    };
+
+    /// What a prompt finds. Blocks [0, path.size()) are shared; then `copied` tokens of copy_from are shared by copy.
+    struct match {
+        std::vector<node*> path;
+        node* copy_from = nullptr;
+        std::int32_t copied = 0;
+        std::int64_t n_tokens() const { return static_cast<std::int64_t>(path.size()) * model::block_tokens + copied; }
+    };
+
+    prefix_cache(block_pool& pool, const model::kv_layout& layout);
+    ~prefix_cache();
+
+    /// The longest usable L <= most: full-attention blocks cover [0, L), window blocks [max(0, L - W + 1), L).
+    match find(std::span<const token_id> tokens, std::int64_t most) const;
+    void touch(const match& m);
+
+    /// The node for these 16 tokens below `parent` (null: the root). A new one takes a reference to each given block;
+    /// an existing one takes only those it lacks. `blocks`: one a group, no_block where the sequence has none any more.
+    node* insert(node* parent, std::span<const token_id> tokens, std::span<const block_id> blocks);
+    void pin(node* n);
+    void unpin(node* n);
+    /// The last window before the end of n is kept longer (a turn's boundary); at most 4 on one path, the first and the
+    /// three latest.
+    void mark_checkpoint(node* n);
+
+    /// Frees at least one block of this group; false if nothing of it can be evicted.
+    bool evict(std::size_t group);
+    /// Evicts the least recently used leaf, or else a window reference; false if nothing can be evicted.
+    bool evict_any();
+
+    std::int64_t n_nodes() const { return n_nodes_; }
+    /// CHECKs the tree's own links, and that its references are exactly the pool's cached marks (through `visit`).
+    void check() const;
+    /// Every block the tree refers to.
+    template <class F>
+    void each_block(F&& f) const {
+        each(root_, [&](const node& n) {
+            for (std::size_t g = 0; g < n.blocks.size(); ++g)
+                if (n.blocks[g] != no_block) f(g, n.blocks[g]);
+        });
+    }
+
+ private:
+    using order = std::set<std::pair<std::uint64_t, node*>>;
+
+    template <class F>
+    static void each(const node& n, F&& f) {
+        for (const auto& [key, child] : n.children) {
+            f(*child);
+            each(*child, f);
+        }
+    }
+    bool is_window(std::size_t group) const { return windows_[group] > 0; }
+    void list(node* n);    ///< enters n into the eviction orders it belongs to
+    void unlist(node* n);
+    void use(node* n);
+    bool evictable(const node& n) const;
+    void remove(node* n);  ///< a leaf; cascades to ancestors that hold nothing any more
+    bool drop_window(std::size_t group, order& from);
+    bool evict_leaf(std::size_t group);
+    void count_checkpoint(node* n, int by);
+    void partial(match& m, std::span<const token_id> rest, std::int64_t most, const std::vector<std::int64_t>& run) const;
+
+    block_pool& pool_;
+    std::vector<std::int32_t> windows_;
+    std::int32_t widest_ = 0;
+    bool any_full_ = false;
+    node root_;
+    std::uint64_t tick_ = 0;
+    std::int64_t n_nodes_ = 0;
+    order leaves_;
+    std::vector<order> plain_, kept_;  ///< a window group: nodes with its reference, outside and inside of checkpoints
+};
+
+}  // namespace troupe::actors
