@@ -1,12 +1,12 @@
-// The algorithm of `linear`, once for every instruction set: included inside `namespace troupe::kernels::<isa> { namespace {`
-// after that ISA's simd header. Lane = output row, K ascending, one accumulate a block of 32, the same for every tile
-// height: a row's bits do not depend on the batch (design section 8, rules 1 to 3).
+// The algorithm of `linear`, once for every instruction set: included inside `namespace troupe::kernels::<isa> {
+// namespace {` after that ISA's simd header. Lane = output row, K ascending, one accumulate a block of 32, the same for
+// every tile height: a row's bits do not depend on the batch (design section 8, rules 1 to 3).
 //
 // What may not enter: anything with a symbol of its own (standard library, inline functions of other headers).
 
 #include "kernels/cpu/quantize-inl.hpp"
 
-// -- compile-time loops ------------------------------------------------------------------------------------------------
+// -- compile-time loops ---------------------------------------------------------------------------
 template <int I>
 struct index {
     static constexpr int value = I;
@@ -29,10 +29,11 @@ TROUPE_INLINE void repeat(F&& f) {
     static_assert(N <= 4 || N == 8);
 }
 
-// -- weights -----------------------------------------------------------------------------------------------------------
+// -- weights --------------------------------------------------------------------------------------
 inline constexpr int vector_bytes = 4 * lanes;
 
-/// Calls f(index<Q>, weights) for the 8 quads of a block of 32, unpacked to bytes. `Bits` as stored; layout in pack.hpp.
+/// Calls f(index<Q>, weights) for the 8 quads of a block of 32, unpacked to bytes. `Bits` as stored; layout in
+/// pack.hpp.
 template <int Bits, class F>
 TROUPE_INLINE void each_quad(const std::byte* p, F&& f) {
     if constexpr (Bits == 8) {
@@ -51,7 +52,7 @@ TROUPE_INLINE void each_quad(const std::byte* p, F&& f) {
     });
 }
 
-// -- formats: how a block's scales are read, and the one accumulate of each kind -----------------------------------------
+// -- formats: how a block's scales are read, and the one accumulate of each kind ------------------
 // `bits`: of a level; `subs`: blocks of 32 that share the scales of one open(); `value_bytes`: of a block of 32;
 // `scale_bytes`: of one open(). A format is opened, then for each block: select(sub), dots, accumulate.
 
@@ -81,9 +82,7 @@ struct q4_1_format {
     using dot = dot32<4>;
     vf d, m;
     vi ones;
-    TROUPE_INLINE void open(const std::byte* s) {
-        d = load_half(s), m = load_half(s + 2 * lanes), ones = int16_ones();
-    }
+    TROUPE_INLINE void open(const std::byte* s) { d = load_half(s), m = load_half(s + 2 * lanes), ones = int16_ones(); }
     TROUPE_INLINE void select(const std::byte*, int) {}
     TROUPE_INLINE const vi& dot_argument() const { return ones; }
     TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const {
@@ -130,7 +129,8 @@ struct k_format {
     }
 };
 
-/// q6_k: d * scale[16 values] * (level - 32). The scales are applied to the integer sums; |isum| <= 2^24 is exact in float.
+/// q6_k: d * scale[16 values] * (level - 32). The scales are applied to the integer sums; |isum| <= 2^24 is exact in
+/// float.
 struct q6_k_format {
     static constexpr int bits = 6, subs = 8, value_bytes = vector_bytes * 6;
     static constexpr int scale_bytes = 2 * lanes + subs * 2 * lanes;
@@ -152,7 +152,7 @@ struct q6_k_format {
     }
 };
 
-// -- output ------------------------------------------------------------------------------------------------------------
+// -- output ---------------------------------------------------------------------------------------
 /// Adds the bias and writes the rows of group g that exist.
 TROUPE_INLINE void write_rows(const linear_args& a, std::int64_t g, std::int64_t token, vf acc) {
     const std::int64_t row = g * lanes;
@@ -166,7 +166,7 @@ TROUPE_INLINE void write_rows(const linear_args& a, std::int64_t g, std::int64_t
     for (std::int64_t i = 0; row + i < a.rows; ++i) y[i] = a.bias ? out[i] + a.bias[row + i] : out[i];
 }
 
-// -- quantized types: N tokens times one group ---------------------------------------------------------------------------
+// -- quantized types: N tokens times one group ----------------------------------------------------
 template <class Format, int N>
 void quantized_tile_rows(const linear_args& a, std::int64_t g, std::int64_t token) {
     const std::int64_t blocks = a.cols / 32;
@@ -207,7 +207,7 @@ void quantized_rows(const linear_args& a, std::int64_t begin, std::int64_t end) 
     for (std::int64_t g = begin; g < end; ++g) quantized_group<Format, quantized_tile>(a, g, 0);
 }
 
-// -- float types: N tokens times G groups, enough independent sums to hide the latency of an fma ---------------------------
+// -- float types: N tokens times G groups, enough independent sums to hide the latency of an fma --
 struct f32_values {
     static constexpr int bytes = 4 * lanes;
     TROUPE_INLINE static vf get(const std::byte* p) { return load(reinterpret_cast<const float*>(p)); }
@@ -226,23 +226,18 @@ void float_tile_rows(const linear_args& a, std::int64_t g, std::int64_t token) {
     const std::byte* w = a.w + g * a.group_bytes;
     const float* x = a.x + token * a.cols;
     vf acc[G][N];
-    repeat<G>([&](auto i) TROUPE_FORCE {
-        repeat<N>([&](auto t) TROUPE_FORCE { acc[i.value][t.value] = zero(); });
-    });
+    repeat<G>([&](auto i) TROUPE_FORCE { repeat<N>([&](auto t) TROUPE_FORCE { acc[i.value][t.value] = zero(); }); });
     for (std::int64_t k = 0; k < a.cols; ++k, w += Values::bytes) {
         vf xs[N];
         repeat<N>([&](auto t) TROUPE_FORCE { xs[t.value] = broadcast(x[t.value * a.cols + k]); });
         repeat<G>([&](auto i) TROUPE_FORCE {
             const vf wk = Values::get(w + i.value * a.group_bytes);
-            repeat<N>([&](auto t) TROUPE_FORCE {
-                acc[i.value][t.value] = fma(wk, xs[t.value], acc[i.value][t.value]);
-            });
+            repeat<N>(
+                [&](auto t) TROUPE_FORCE { acc[i.value][t.value] = fma(wk, xs[t.value], acc[i.value][t.value]); });
         });
     }
     repeat<G>([&](auto i) TROUPE_FORCE {
-        repeat<N>([&](auto t) TROUPE_FORCE {
-            write_rows(a, g + i.value, token + t.value, acc[i.value][t.value]);
-        });
+        repeat<N>([&](auto t) TROUPE_FORCE { write_rows(a, g + i.value, token + t.value, acc[i.value][t.value]); });
     });
 }
 

@@ -38,14 +38,22 @@ job_plan plan_job(const linear_kernels& set, const linear_job& job, std::int64_t
     CHECK(w.cols == cols, "all jobs share x");
     const packed_group layout = packed_group_layout(w.type, cols, set.lanes);
     job_plan p;
-    p.args = {.w = w.data, .rows = w.rows, .cols = cols, .group_bytes = layout.bytes, .scale_bytes = layout.scale_bytes,
-        .n = n, .bias = job.bias, .y = job.y, .ldy = job.ldy};
+    p.args = {.w = w.data,
+        .rows = w.rows,
+        .cols = cols,
+        .group_bytes = layout.bytes,
+        .scale_bytes = layout.scale_bytes,
+        .n = n,
+        .bias = job.bias,
+        .y = job.y,
+        .ldy = job.ldy};
     p.rows = set.rows[static_cast<int>(w.type)];
     p.groups = div_up(w.rows, set.lanes);
     const std::int64_t wanted = n_threads * tasks_per_thread;
     p.chunk_groups = div_up(p.groups, wanted);
     // A single pass over the weights gains nothing from small chunks.
-    if (n > group_multiple) p.chunk_groups = std::min(p.chunk_groups, std::max<std::int64_t>(1, task_weight_bytes / layout.bytes));
+    if (n > group_multiple)
+        p.chunk_groups = std::min(p.chunk_groups, std::max<std::int64_t>(1, task_weight_bytes / layout.bytes));
     p.chunk_groups = div_up(p.chunk_groups, group_multiple) * group_multiple;
     p.group_chunks = div_up(p.groups, p.chunk_groups);
     // Few rows and many tokens: cut the tokens too. Which task computes a token does not change its bits.
@@ -65,7 +73,8 @@ void run_task(const job_plan& p, std::int64_t i) {
     const std::int64_t blocks = p.args.cols / act_values;
     const std::int64_t row_size = p.args.q ? blocks * static_cast<std::int64_t>(sizeof(act_block))
                                            : p.args.cols * static_cast<std::int64_t>(sizeof(float));
-    const std::int64_t step = std::max<std::int64_t>(24, activation_bytes / row_size / 24 * 24);  // whole tiles of 3 and 8
+    const std::int64_t step =
+        std::max<std::int64_t>(24, activation_bytes / row_size / 24 * 24);  // whole tiles of 3 and 8
     for (std::int64_t token = first; token < last; token += step) {
         linear_args a = p.args;
         a.n = std::min(step, last - token);
@@ -76,7 +85,8 @@ void run_task(const job_plan& p, std::int64_t i) {
     }
 }
 
-void quantize_rows(context& c, const linear_kernels& set, const float* x, std::int64_t n, std::int64_t cols, act_block* out) {
+void quantize_rows(
+    context& c, const linear_kernels& set, const float* x, std::int64_t n, std::int64_t cols, act_block* out) {
     const std::int64_t blocks = cols / act_values;
     if (n * cols < parallel_quantize_values) {
         for (std::int64_t i = 0; i < n; ++i) set.quantize(x + i * cols, cols, out + i * blocks);

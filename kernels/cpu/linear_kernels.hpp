@@ -23,8 +23,8 @@ struct linear_args {
     const std::byte* w = nullptr;  ///< packed, see pack.hpp
     std::int64_t rows = 0, cols = 0;
     std::int64_t group_bytes = 0, scale_bytes = 0;  ///< of packed_group_layout
-    const act_block* q = nullptr;  ///< [n][cols / 32], for quantized types
-    const float* x = nullptr;      ///< [n][cols], for float types
+    const act_block* q = nullptr;                   ///< [n][cols / 32], for quantized types
+    const float* x = nullptr;                       ///< [n][cols], for float types
     std::int64_t n = 0;
     const float* bias = nullptr;  ///< [rows] or null
     float* y = nullptr;           ///< [n], ldy floats apart

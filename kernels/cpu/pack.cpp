@@ -23,12 +23,17 @@ int row_scale_bytes(dtype t) {
     switch (t) {
     case dtype::q4_0:
     case dtype::q5_0:
-    case dtype::q8_0: return 2;
-    case dtype::q4_1: return 4;
+    case dtype::q8_0:
+        return 2;
+    case dtype::q4_1:
+        return 4;
     case dtype::q4_k:
-    case dtype::q5_k: return 4 + 2 * k_subs;
-    case dtype::q6_k: return 2 + 2 * k_subs;
-    default: return 0;
+    case dtype::q5_k:
+        return 4 + 2 * k_subs;
+    case dtype::q6_k:
+        return 2 + 2 * k_subs;
+    default:
+        return 0;
     }
 }
 
@@ -37,12 +42,17 @@ int row_level_bytes(dtype t) {
     switch (t) {
     case dtype::q4_0:
     case dtype::q4_1:
-    case dtype::q4_k: return 16;
+    case dtype::q4_k:
+        return 16;
     case dtype::q5_0:
-    case dtype::q5_k: return 20;
-    case dtype::q6_k: return 24;
-    case dtype::q8_0: return 32;
-    default: return 0;
+    case dtype::q5_k:
+        return 20;
+    case dtype::q6_k:
+        return 24;
+    case dtype::q8_0:
+        return 32;
+    default:
+        return 0;
     }
 }
 
@@ -53,11 +63,21 @@ u8 split_nibble(const u8* qs, int i) { return i < 16 ? qs[i] & 15 : qs[i - 16] >
 void read_levels(dtype t, const u8* b, int sub, bool offset_q8, u8 q[32]) {
     for (int i = 0; i < 32; ++i) {
         switch (t) {
-        case dtype::q4_0: q[i] = split_nibble(b + 2, i); break;
-        case dtype::q4_1: q[i] = split_nibble(b + 4, i); break;
-        case dtype::q5_0: q[i] = split_nibble(b + 6, i) | ((b[2 + i / 8] >> (i % 8)) & 1) << 4; break;
-        case dtype::q8_0: q[i] = offset_q8 ? b[2 + i] ^ 0x80 : b[2 + i]; break;
-        case dtype::q4_k: q[i] = (b[16 + sub / 2 * 32 + i] >> (sub % 2 * 4)) & 15; break;
+        case dtype::q4_0:
+            q[i] = split_nibble(b + 2, i);
+            break;
+        case dtype::q4_1:
+            q[i] = split_nibble(b + 4, i);
+            break;
+        case dtype::q5_0:
+            q[i] = split_nibble(b + 6, i) | ((b[2 + i / 8] >> (i % 8)) & 1) << 4;
+            break;
+        case dtype::q8_0:
+            q[i] = offset_q8 ? b[2 + i] ^ 0x80 : b[2 + i];
+            break;
+        case dtype::q4_k:
+            q[i] = (b[16 + sub / 2 * 32 + i] >> (sub % 2 * 4)) & 15;
+            break;
         case dtype::q5_k:
             q[i] = ((b[48 + sub / 2 * 32 + i] >> (sub % 2 * 4)) & 15) | ((b[16 + i] >> sub) & 1) << 4;
             break;
@@ -68,7 +88,8 @@ void read_levels(dtype t, const u8* b, int sub, bool offset_q8, u8 q[32]) {
             q[i] = (low & 15) | (high & 3) << 4;
             break;
         }
-        default: CHECK(false, "a quantized type");
+        default:
+            CHECK(false, "a quantized type");
         }
     }
 }
@@ -90,7 +111,9 @@ void write_scales(dtype t, const u8* b, int lanes, int lane, u8* out) {
     switch (t) {
     case dtype::q4_0:
     case dtype::q5_0:
-    case dtype::q8_0: std::memcpy(out + 2 * lane, b, 2); break;
+    case dtype::q8_0:
+        std::memcpy(out + 2 * lane, b, 2);
+        break;
     case dtype::q4_1:
         std::memcpy(out + 2 * lane, b, 2);
         std::memcpy(out + f16_row + 2 * lane, b + 2, 2);
@@ -108,7 +131,8 @@ void write_scales(dtype t, const u8* b, int lanes, int lane, u8* out) {
         std::memcpy(out + 2 * lane, b + 208, 2);
         for (int j = 0; j < k_subs; ++j) std::memcpy(out + f16_row + (j * lanes + lane) * 2, b + 192 + 2 * j, 2);
         break;
-    default: CHECK(false, "a quantized type");
+    default:
+        CHECK(false, "a quantized type");
     }
 }
 
@@ -130,15 +154,14 @@ void write_levels(dtype t, const u8 q[32], int lanes, int lane, u8* out) {
     }
 }
 
-void pack_quantized_row(
-    dtype t, std::int64_t cols, int lanes, int lane, bool offset_q8, const std::byte* src, std::byte* scales,
-    std::byte* values) {
+void pack_quantized_row(dtype t, std::int64_t cols, int lanes, int lane, bool offset_q8, const std::byte* src,
+    std::byte* scales, std::byte* values) {
     const int values_per_block = is_k(t) ? k_block : sub_block;
     const auto file_block = static_cast<std::int64_t>(row_bytes(t, values_per_block));
     for (std::int64_t k = 0; k < cols; k += values_per_block) {
         const u8* b = reinterpret_cast<const u8*>(src) + k / values_per_block * file_block;
-        write_scales(t, b, lanes, lane,
-            reinterpret_cast<u8*>(scales) + k / values_per_block * row_scale_bytes(t) * lanes);
+        write_scales(
+            t, b, lanes, lane, reinterpret_cast<u8*>(scales) + k / values_per_block * row_scale_bytes(t) * lanes);
         for (int sub = 0; sub < values_per_block / sub_block; ++sub) {
             u8 q[32];
             read_levels(t, b, sub, offset_q8, q);

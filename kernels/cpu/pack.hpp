@@ -1,6 +1,7 @@
 // The packed weight layout: `lanes` rows side by side, so that a float lane is an output row.
 //
-// A group is `lanes` consecutive rows (the last one padded with zero rows), stored as two regions, both read front to back:
+// A group is `lanes` consecutive rows (the last one padded with zero rows), stored as two regions, both read front to
+// back:
 //
 //   scales  f32 f16 bf16   none
 //           q4_0 q5_0 q8_0 a block of 32: f16 d[lanes]

@@ -22,8 +22,7 @@ TROUPE_INLINE __m256i round_to_bytes(const __m256 v[4], float scale) {
     for (int k = 0; k < 4; ++k) i[k] = _mm256_cvtps_epi32(_mm256_mul_ps(v[k], s));
     const __m256i words0 = _mm256_packs_epi32(i[0], i[1]), words1 = _mm256_packs_epi32(i[2], i[3]);
     // The packs work within 128-bit halves: groups of four arrive as 0 2 4 6 1 3 5 7.
-    return _mm256_permutevar8x32_epi32(
-        _mm256_packs_epi16(words0, words1), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(words0, words1), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
 TROUPE_INLINE std::int32_t sum_of_four(__m128i v) {
@@ -40,8 +39,7 @@ void quantize_row(const float* x, std::int64_t cols, act_block* out) {
         const float max = largest_magnitude(v);
         const bool tiny = max < quantize_floor;
         const __m256i q = round_to_bytes(v, tiny ? 0.0f : 127.0f / max);
-        const __m256i sums =
-            _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), q), _mm256_set1_epi16(1));
+        const __m256i sums = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), q), _mm256_set1_epi16(1));
         const std::int32_t low = sum_of_four(_mm256_castsi256_si128(sums));
         const std::int32_t high = sum_of_four(_mm256_extracti128_si256(sums, 1));
         act_block& a = out[b];

@@ -21,11 +21,11 @@ inline constexpr int quantized_tile = 4;
 /// Signed 8-bit weights are stored as they are (here) or with 128 added (where the dot product has 32-bit sums).
 inline constexpr bool offset_q8 = false;
 
-using vf = __m256;    ///< 8 floats
-using vi = __m256i;   ///< 8 int32, or 32 bytes
+using vf = __m256;      ///< 8 floats
+using vi = __m256i;     ///< 8 int32, or 32 bytes
 using vhalf = __m128i;  ///< 8 half floats or int16
 
-// -- float lanes -----------------------------------------------------------------------------------------------------
+// -- float lanes ----------------------------------------------------------------------------------
 TROUPE_INLINE vf zero() { return _mm256_setzero_ps(); }
 TROUPE_INLINE vf broadcast(float x) { return _mm256_set1_ps(x); }
 TROUPE_INLINE vf load(const float* p) { return _mm256_loadu_ps(p); }
@@ -38,7 +38,7 @@ TROUPE_INLINE vf fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 TROUPE_INLINE vf fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
 TROUPE_INLINE vf to_float(vi v) { return _mm256_cvtepi32_ps(v); }
 
-// -- loads that widen to one value a lane -------------------------------------------------------------------------------
+// -- loads that widen to one value a lane ---------------------------------------------------------
 TROUPE_INLINE vf load_half(const std::byte* p) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
@@ -54,7 +54,7 @@ TROUPE_INLINE vi load_i8_pairs(const std::byte* p) {
     return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
 
-// -- bytes -----------------------------------------------------------------------------------------------------------
+// -- bytes ----------------------------------------------------------------------------------------
 TROUPE_INLINE vi load_bytes(const std::byte* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
 TROUPE_INLINE vi broadcast_i32(std::int32_t x) { return _mm256_set1_epi32(x); }
 /// Four bytes, repeated in every lane.
@@ -76,7 +76,7 @@ TROUPE_INLINE vi field(vi v, std::int8_t mask) {
 /// Makes the compiler finish v here. Left alone it turns the integer sums of a tile into trees and spills their leaves.
 TROUPE_INLINE void settle(vi& v) { asm volatile("" : "+x"(v)); }
 
-// -- integer dot products --------------------------------------------------------------------------------------------
+// -- integer dot products -------------------------------------------------------------------------
 /// Exact sum over a block of 32 = 8 quads of unsigned weights below 2^Bits (lane = row) times int8 activations in
 /// [-127, 127]. Pairs are kept in int16 as long as they cannot overflow: 2 * 127 * (2^Bits - 1) * quads < 2^15.
 template <int Bits>
@@ -127,8 +127,8 @@ struct dot32_scaled {
     TROUPE_INLINE vi total(const half_scales&) const { return sum; }
 };
 
-/// Exact sum over a block of 32 of int8 weights times int8 activations in [-127, 127]: |w| times (a with w's sign), since
-/// the instruction wants one unsigned side; 2 * 128 * 127 stays below 2^15.
+/// Exact sum over a block of 32 of int8 weights times int8 activations in [-127, 127]: |w| times (a with w's sign),
+/// since the instruction wants one unsigned side; 2 * 128 * 127 stays below 2^15.
 struct dot32_signed {
     vi sum;
 

@@ -1,5 +1,6 @@
-// The thin AVX-512 (F, BW, VL, DQ, VNNI) layer: the same operations as simd_avx2.hpp with 16 lanes, and the same bits: the
-// integer sums of both are exact, and float operations are the same per lane. See simd_avx2.hpp for what each one means.
+// The thin AVX-512 (F, BW, VL, DQ, VNNI) layer: the same operations as simd_avx2.hpp with 16 lanes, and the same bits:
+// the integer sums of both are exact, and float operations are the same per lane. See simd_avx2.hpp for what each one
+// means.
 #pragma once
 
 #include <immintrin.h>
@@ -19,11 +20,11 @@ inline constexpr int lanes = 16;
 inline constexpr int quantized_tile = 8;
 inline constexpr bool offset_q8 = true;
 
-using vf = __m512;    ///< 16 floats
-using vi = __m512i;   ///< 16 int32, or 64 bytes
+using vf = __m512;      ///< 16 floats
+using vi = __m512i;     ///< 16 int32, or 64 bytes
 using vhalf = __m256i;  ///< 16 half floats or int16
 
-// -- float lanes -----------------------------------------------------------------------------------------------------
+// -- float lanes ----------------------------------------------------------------------------------
 TROUPE_INLINE vf zero() { return _mm512_setzero_ps(); }
 TROUPE_INLINE vf broadcast(float x) { return _mm512_set1_ps(x); }
 TROUPE_INLINE vf load(const float* p) { return _mm512_loadu_ps(p); }
@@ -34,7 +35,7 @@ TROUPE_INLINE vf fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 TROUPE_INLINE vf fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
 TROUPE_INLINE vf to_float(vi v) { return _mm512_cvtepi32_ps(v); }
 
-// -- loads that widen to one value a lane -------------------------------------------------------------------------------
+// -- loads that widen to one value a lane ---------------------------------------------------------
 TROUPE_INLINE vf load_half(const std::byte* p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
@@ -49,7 +50,7 @@ TROUPE_INLINE vi load_i8_pairs(const std::byte* p) {
     return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
 
-// -- bytes -----------------------------------------------------------------------------------------------------------
+// -- bytes ----------------------------------------------------------------------------------------
 TROUPE_INLINE vi load_bytes(const std::byte* p) { return _mm512_loadu_si512(p); }
 TROUPE_INLINE vi broadcast_i32(std::int32_t x) { return _mm512_set1_epi32(x); }
 TROUPE_INLINE vi broadcast_quad(const std::int8_t* p) {
@@ -66,7 +67,7 @@ TROUPE_INLINE vi field(vi v, std::int8_t mask) {
     return _mm512_and_si512(v, m);
 }
 
-// -- integer dot products: vpdpbusd keeps 32-bit sums, so nothing can overflow -------------------------------------------
+// -- integer dot products: vpdpbusd keeps 32-bit sums, so nothing can overflow --------------------
 template <int Bits>
 struct dot32 {
     vi sum;
@@ -94,8 +95,7 @@ struct dot32_scaled {
         sum[Q / 4] = _mm512_dpbusd_epi32(Q % 4 == 0 ? _mm512_setzero_si512() : sum[Q / 4], w, a);
     }
     TROUPE_INLINE vi total(const half_scales& scales) const {
-        return _mm512_add_epi32(
-            _mm512_mullo_epi32(sum[0], scales.half[0]), _mm512_mullo_epi32(sum[1], scales.half[1]));
+        return _mm512_add_epi32(_mm512_mullo_epi32(sum[0], scales.half[0]), _mm512_mullo_epi32(sum[1], scales.half[1]));
     }
 };
 

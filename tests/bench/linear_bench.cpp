@@ -67,7 +67,8 @@ arguments parse(int argc, char** argv) {
 
 /// 64-byte aligned and filled with a pattern that is finite in every type.
 struct buffer {
-    explicit buffer(std::size_t size) : bytes(size), data(static_cast<std::byte*>(std::aligned_alloc(64, (size + 63) / 64 * 64))) {
+    explicit buffer(std::size_t size)
+        : bytes(size), data(static_cast<std::byte*>(std::aligned_alloc(64, (size + 63) / 64 * 64))) {
         for (std::size_t i = 0; i < size; ++i) data[i] = static_cast<std::byte>(i % 2 ? 0x2c : i * 37);
     }
     ~buffer() { std::free(data); }

@@ -1,5 +1,5 @@
-// The AVX-512 linear kernels, compiled for any AVX2 machine: SIMDe's portable functions stand in for the AVX-512 intrinsics
-// and the namespace gets another name, so that these kernels can be linked beside the real ones.
+// The AVX-512 linear kernels, compiled for any AVX2 machine: SIMDe's portable functions stand in for the AVX-512
+// intrinsics and the namespace gets another name, so that these kernels can be linked beside the real ones.
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/x86/avx512/add.h>
 #include <simde/x86/avx512/and.h>

@@ -1,5 +1,5 @@
-// The 16-lane kernels, emulated, must give the bits of the 8-lane ones: the integer sums are exact and the float operations
-// of a lane are the same. This is how the AVX-512 code is checked on processors without AVX-512.
+// The 16-lane kernels, emulated, must give the bits of the 8-lane ones: the integer sums are exact and the float
+// operations of a lane are the same. This is how the AVX-512 code is checked on processors without AVX-512.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -17,8 +17,8 @@ namespace linear_test {
 namespace {
 
 /// y[n][rows] by one kernel set, without the driver.
-std::vector<float> multiply(const linear_kernels& set, const file_matrix& m, const std::vector<float>& x, std::int64_t n,
-    const std::vector<float>& bias) {
+std::vector<float> multiply(const linear_kernels& set, const file_matrix& m, const std::vector<float>& x,
+    std::int64_t n, const std::vector<float>& bias) {
     pool threads(1);
     aligned_bytes packed(packed_weight_bytes(m.type, m.rows, m.cols, set.lanes));
     pack_weight(threads, m.type, m.rows, m.cols, set.lanes, set.offset_q8, m.bytes.data(), packed.data());
@@ -27,8 +27,16 @@ std::vector<float> multiply(const linear_kernels& set, const file_matrix& m, con
         for (std::int64_t t = 0; t < n; ++t) set.quantize(x.data() + t * m.cols, m.cols, q.data() + t * m.cols / 32);
     std::vector<float> y(static_cast<std::size_t>(n * m.rows));
     const packed_group layout = packed_group_layout(m.type, m.cols, set.lanes);
-    const linear_args args{.w = packed.data(), .rows = m.rows, .cols = m.cols, .group_bytes = layout.bytes,
-        .scale_bytes = layout.scale_bytes, .q = q.data(), .x = x.data(), .n = n, .bias = bias.data(), .y = y.data(),
+    const linear_args args{.w = packed.data(),
+        .rows = m.rows,
+        .cols = m.cols,
+        .group_bytes = layout.bytes,
+        .scale_bytes = layout.scale_bytes,
+        .q = q.data(),
+        .x = x.data(),
+        .n = n,
+        .bias = bias.data(),
+        .y = y.data(),
         .ldy = m.rows};
     set.rows[static_cast<int>(m.type)](args, 0, (m.rows + set.lanes - 1) / set.lanes);
     return y;

@@ -17,9 +17,12 @@ scale_place scales_of(dtype type) {
     switch (type) {
     case dtype::q4_1:
     case dtype::q4_k:
-    case dtype::q5_k: return {0, 2};
-    case dtype::q6_k: return {208, 1};
-    default: return {0, 1};
+    case dtype::q5_k:
+        return {0, 2};
+    case dtype::q6_k:
+        return {208, 1};
+    default:
+        return {0, 1};
     }
 }
 
@@ -43,14 +46,22 @@ std::vector<float> file_matrix::values() const {
 
 double file_matrix::magnitude() const {
     switch (type) {
-    case dtype::q4_0: return 8 * scale_max;
-    case dtype::q4_1: return 16 * scale_max;
-    case dtype::q5_0: return 16 * scale_max;
-    case dtype::q8_0: return 128 * scale_max;
-    case dtype::q4_k: return 63 * 16 * scale_max;
-    case dtype::q5_k: return 63 * 32 * scale_max;
-    case dtype::q6_k: return 128 * 32 * scale_max;
-    default: return 1.0;
+    case dtype::q4_0:
+        return 8 * scale_max;
+    case dtype::q4_1:
+        return 16 * scale_max;
+    case dtype::q5_0:
+        return 16 * scale_max;
+    case dtype::q8_0:
+        return 128 * scale_max;
+    case dtype::q4_k:
+        return 63 * 16 * scale_max;
+    case dtype::q5_k:
+        return 63 * 32 * scale_max;
+    case dtype::q6_k:
+        return 128 * 32 * scale_max;
+    default:
+        return 1.0;
     }
 }
 

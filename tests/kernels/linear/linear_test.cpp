@@ -1,5 +1,5 @@
-// `linear` of every CPU table this processor runs against double arithmetic, and its bits against themselves: alone, in a
-// batch, with other thread counts, with other jobs.
+// `linear` of every CPU table this processor runs against double arithmetic, and its bits against themselves: alone, in
+// a batch, with other thread counts, with other jobs.
 #include "kernels/cpu/linear.hpp"
 
 #include <gtest/gtest.h>
@@ -69,13 +69,15 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-/// Compares y with sums in double. Float types: cols roundings of the running sum. Quantized types: at most two a block of
-/// 32 and the scale's own against the rounded activations; against x itself half an int8 step of every activation more.
-void expect_close(const file_matrix& m, const std::vector<float>& x, std::int64_t n, const float* bias,
-    const std::vector<float>& y) {
+/// Compares y with sums in double. Float types: cols roundings of the running sum. Quantized types: at most two a block
+/// of 32 and the scale's own against the rounded activations; against x itself half an int8 step of every activation
+/// more.
+void expect_close(
+    const file_matrix& m, const std::vector<float>& x, std::int64_t n, const float* bias, const std::vector<float>& y) {
     const std::vector<float> w = m.values();
     const bool quantized = info(m.type).quantized;
-    const rounded_activations r = quantized ? round_activations(x) : rounded_activations{x, std::vector<float>(x.size())};
+    const rounded_activations r =
+        quantized ? round_activations(x) : rounded_activations{x, std::vector<float>(x.size())};
     const double roundings = quantized ? 2.0 * static_cast<double>(m.cols) / 32 + 6 : static_cast<double>(m.cols) + 2;
     for (std::int64_t t = 0; t < n; ++t)
         for (std::int64_t row = 0; row < m.rows; ++row) {
@@ -153,7 +155,8 @@ TEST(Linear, ARowKeepsItsBitsInEveryBatchAndOnEveryNumberOfThreads) {
             for (const std::int64_t n : {2, 3, 4, 7, 8, 16, 17, 41}) {
                 std::vector<float> expected;
                 for (std::int64_t t = 0; t < n; ++t)
-                    expected.insert(expected.end(), alone[static_cast<std::size_t>(t)].begin(), alone[static_cast<std::size_t>(t)].end());
+                    expected.insert(expected.end(), alone[static_cast<std::size_t>(t)].begin(),
+                        alone[static_cast<std::size_t>(t)].end());
                 for (pool* threads : {&one, &two, &three})
                     EXPECT_TRUE(same_bits(run(*i.ops, *threads, packed, x, n), expected))
                         << i.name << " " << info(type).name << " n " << n << " threads " << threads->size();
