@@ -21,7 +21,7 @@ struct paged_sequence {
     std::int32_t pos = 0;
 };
 
-enum class want : std::uint8_t { none, last, all };
+enum class want : std::uint8_t { none, last, all, rows };
 
 class paged_runner {
  public:
@@ -29,6 +29,7 @@ class paged_runner {
         paged_sequence* seq;
         std::span<const model::token_id> tokens;
         want logits = want::all;
+        std::span<const std::int32_t> rows = {};  ///< with want::rows: which of the tokens, ascending
     };
 
     /// `scatter` != 0 hands blocks out in a shuffled order. `forget` drops table entries behind a window.
@@ -49,6 +50,7 @@ class paged_runner {
             model::batch_seq s{f.tokens, f.seq->pos, {}};
             for (const auto& t : f.seq->tables) s.tables.emplace_back(t);
             b.seqs.push_back(std::move(s));
+            for (const std::int32_t i : f.rows) b.logit_rows.push_back(row + i);
             for (std::int32_t i = 0; i < n; ++i)
                 if (f.logits == want::all || (f.logits == want::last && i == n - 1)) b.logit_rows.push_back(row + i);
             row += n;
