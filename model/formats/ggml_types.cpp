@@ -15,8 +15,8 @@ constexpr std::array<std::string_view, 41> names = {"f32", "f16", "q4_0", "q4_1"
     "tq1_0", "tq2_0", "iq4_nl_4_4", "iq4_nl_4_8", "iq4_nl_8_8", "mxfp4", "nvfp4"};
 
 struct supported_type {
-  std::uint32_t number;
-  dtype type;
+    std::uint32_t number;
+    dtype type;
 };
 
 constexpr std::array<supported_type, 10> supported = {
@@ -28,15 +28,15 @@ constexpr std::array<supported_type, 10> supported = {
 std::string_view ggml_type_name(std::uint32_t number) { return number < names.size() ? names[number] : "unknown"; }
 
 std::optional<kernels::dtype> ggml_dtype(std::uint32_t number) {
-  for (const auto& entry : supported)
-    if (entry.number == number) return entry.type;
-  return std::nullopt;
+    for (const auto& entry : supported)
+        if (entry.number == number) return entry.type;
+    return std::nullopt;
 }
 
 std::string supported_ggml_types() {
-  std::string list;
-  for (const auto& entry : supported) list += (list.empty() ? "" : ", ") + std::string(names[entry.number]);
-  return list;
+    std::string list;
+    for (const auto& entry : supported) list += (list.empty() ? "" : ", ") + std::string(names[entry.number]);
+    return list;
 }
 
 }  // namespace troupe::model

@@ -10,19 +10,19 @@ namespace troupe::model::detail {
 
 /// One metadata value, still in the file: `payload` is exactly its bytes (a string's without the length).
 struct gguf_value {
-  std::string_view key;
-  gguf_type type{};
-  gguf_type element{};      ///< arrays: the element type
-  std::uint64_t count = 1;  ///< arrays: the number of elements, all of which lie in the file
-  std::span<const std::byte> payload;
+    std::string_view key;
+    gguf_type type{};
+    gguf_type element{};      ///< arrays: the element type
+    std::uint64_t count = 1;  ///< arrays: the number of elements, all of which lie in the file
+    std::span<const std::byte> payload;
 };
 
 struct gguf_contents {
-  std::uint32_t version = 0;
-  std::vector<gguf_value> values;
-  std::unordered_map<std::string_view, std::size_t> value_index;
-  std::vector<gguf_tensor> tensors;
-  std::unordered_map<std::string_view, std::size_t> tensor_index;
+    std::uint32_t version = 0;
+    std::vector<gguf_value> values;
+    std::unordered_map<std::string_view, std::size_t> value_index;
+    std::vector<gguf_tensor> tensors;
+    std::unordered_map<std::string_view, std::size_t> tensor_index;
 };
 
 /// Bytes of one element; 0 for string and array.
@@ -34,9 +34,9 @@ std::string printable_name(std::string_view name);
 
 /// Unaligned little-endian read; `at` must lie inside.
 template <class T> T load_le(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
+    T value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
 }
 
 result<gguf_contents> parse_gguf(std::span<const std::byte> bytes);

@@ -11,8 +11,8 @@ namespace troupe::model {
 namespace {
 
 struct code_range {
-  char32_t first;
-  char32_t last;
+    char32_t first;
+    char32_t last;
 };
 
 // Source: the character class in DeepSeek LLM's tokenizer.json. Ascending.
@@ -33,25 +33,26 @@ constexpr code_range deepseek_letters[] = {{0x41, 0x5a}, {0x61, 0x7a}, {0xb5, 0x
     {0x10cc0, 0x10cf2}, {0x118a0, 0x118df}, {0x1e900, 0x1e943}};
 
 bool is_white_space(char32_t value) {
-  return value == 0x85 || value == 0xa0 || value == 0x1680 || (value >= 0x2000 && value <= 0x200a) || value == 0x2028 ||
-         value == 0x2029 || value == 0x202f || value == 0x205f || value == 0x3000;
+    return value == 0x85 || value == 0xa0 || value == 0x1680 || (value >= 0x2000 && value <= 0x200a) ||
+           value == 0x2028 || value == 0x2029 || value == 0x202f || value == 0x205f || value == 0x3000;
 }
 
 constexpr std::array<std::uint8_t, 128> make_ascii_classes() {
-  std::array<std::uint8_t, 128> classes{};
-  for (char32_t c = 0; c < 128; ++c) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    const bool number = c >= '0' && c <= '9';
-    const bool space = c == ' ' || (c >= 9 && c <= 13);
-    // Printable ASCII that is not \p{P} belongs to \p{S}: $ + < = > ^ ` | ~
-    const bool symbol = c == '$' || c == '+' || (c >= '<' && c <= '>') || c == '^' || c == '`' || c == '|' || c == '~';
-    const bool punct = c > ' ' && c < 127 && !letter && !number && !symbol;
-    const bool newline = c == '\r' || c == '\n';
-    classes[c] =
-        static_cast<std::uint8_t>((letter ? is_letter : 0) | (number ? is_number : 0) | (space ? is_space : 0) |
-                                  (punct ? is_punct : 0) | (newline ? is_newline : 0));
-  }
-  return classes;
+    std::array<std::uint8_t, 128> classes{};
+    for (char32_t c = 0; c < 128; ++c) {
+        const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        const bool number = c >= '0' && c <= '9';
+        const bool space = c == ' ' || (c >= 9 && c <= 13);
+        // Printable ASCII that is not \p{P} belongs to \p{S}: $ + < = > ^ ` | ~
+        const bool symbol =
+            c == '$' || c == '+' || (c >= '<' && c <= '>') || c == '^' || c == '`' || c == '|' || c == '~';
+        const bool punct = c > ' ' && c < 127 && !letter && !number && !symbol;
+        const bool newline = c == '\r' || c == '\n';
+        classes[c] =
+            static_cast<std::uint8_t>((letter ? is_letter : 0) | (number ? is_number : 0) | (space ? is_space : 0) |
+                                      (punct ? is_punct : 0) | (newline ? is_newline : 0));
+    }
+    return classes;
 }
 
 }  // namespace
@@ -59,36 +60,36 @@ constexpr std::array<std::uint8_t, 128> make_ascii_classes() {
 constexpr std::array<std::uint8_t, 128> detail::ascii_classes = make_ascii_classes();
 
 std::uint8_t detail::classify_beyond_ascii(char32_t value) {
-  if (is_white_space(value)) return is_space;
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(value))) {
-  case UTF8PROC_CATEGORY_LU:
-  case UTF8PROC_CATEGORY_LL:
-  case UTF8PROC_CATEGORY_LT:
-  case UTF8PROC_CATEGORY_LM:
-  case UTF8PROC_CATEGORY_LO:
-    return is_letter;
-  case UTF8PROC_CATEGORY_ND:
-  case UTF8PROC_CATEGORY_NL:
-  case UTF8PROC_CATEGORY_NO:
-    return is_number;
-  case UTF8PROC_CATEGORY_PC:
-  case UTF8PROC_CATEGORY_PD:
-  case UTF8PROC_CATEGORY_PS:
-  case UTF8PROC_CATEGORY_PE:
-  case UTF8PROC_CATEGORY_PI:
-  case UTF8PROC_CATEGORY_PF:
-  case UTF8PROC_CATEGORY_PO:
-    return is_punct;
-  default:
-    return 0;
-  }
+    if (is_white_space(value)) return is_space;
+    switch (utf8proc_category(static_cast<utf8proc_int32_t>(value))) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+        return is_letter;
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_NO:
+        return is_number;
+    case UTF8PROC_CATEGORY_PC:
+    case UTF8PROC_CATEGORY_PD:
+    case UTF8PROC_CATEGORY_PS:
+    case UTF8PROC_CATEGORY_PE:
+    case UTF8PROC_CATEGORY_PI:
+    case UTF8PROC_CATEGORY_PF:
+    case UTF8PROC_CATEGORY_PO:
+        return is_punct;
+    default:
+        return 0;
+    }
 }
 
 bool is_deepseek_letter(char32_t value) {
-  if (value < 128) return (classify(value) & is_letter) != 0;
-  const auto* after = std::upper_bound(std::begin(deepseek_letters), std::end(deepseek_letters), value,
-      [](char32_t v, const code_range& range) { return v < range.first; });
-  return after != std::begin(deepseek_letters) && value <= std::prev(after)->last;
+    if (value < 128) return (classify(value) & is_letter) != 0;
+    const auto* after = std::upper_bound(std::begin(deepseek_letters), std::end(deepseek_letters), value,
+        [](char32_t v, const code_range& range) { return v < range.first; });
+    return after != std::begin(deepseek_letters) && value <= std::prev(after)->last;
 }
 
 }  // namespace troupe::model

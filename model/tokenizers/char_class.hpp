@@ -8,11 +8,11 @@ namespace troupe::model {
 
 /// Bits of a character's class.
 enum char_bits : std::uint8_t {
-  is_letter = 1,   ///< \p{L}
-  is_number = 2,   ///< \p{N}
-  is_space = 4,    ///< \s, the White_Space property
-  is_punct = 8,    ///< \p{P}
-  is_newline = 16  ///< carriage return or line feed
+    is_letter = 1,   ///< \p{L}
+    is_number = 2,   ///< \p{N}
+    is_space = 4,    ///< \s, the White_Space property
+    is_punct = 8,    ///< \p{P}
+    is_newline = 16  ///< carriage return or line feed
 };
 
 namespace detail {
@@ -21,7 +21,7 @@ std::uint8_t classify_beyond_ascii(char32_t value);
 }  // namespace detail
 
 inline std::uint8_t classify(char32_t value) {
-  return value < 128 ? detail::ascii_classes[value] : detail::classify_beyond_ascii(value);
+    return value < 128 ? detail::ascii_classes[value] : detail::classify_beyond_ascii(value);
 }
 
 /// The letters deepseek-llm's pre-tokenizer lists by range (cased scripts mostly).

@@ -6,12 +6,12 @@
 namespace troupe::model {
 
 result<std::shared_ptr<const tokenizer>> tokenizer::from_gguf(const gguf_file& file) {
-  TROUPE_TRY(const auto model, file.get_string("tokenizer.ggml.model"));
-  if (!model) return fail(errc::model_malformed, "malformed tokenizer: the file has no tokenizer.ggml.model");
-  if (*model == "gpt2") return load_bpe(file);
-  if (*model == "llama") return load_spm(file);
-  return fail(errc::model_unsupported,
-      "unsupported tokenizer '" + std::string(*model) + "'; supported are gpt2 (byte-level BPE) and llama (SPM)");
+    TROUPE_TRY(const auto model, file.get_string("tokenizer.ggml.model"));
+    if (!model) return fail(errc::model_malformed, "malformed tokenizer: the file has no tokenizer.ggml.model");
+    if (*model == "gpt2") return load_bpe(file);
+    if (*model == "llama") return load_spm(file);
+    return fail(errc::model_unsupported,
+        "unsupported tokenizer '" + std::string(*model) + "'; supported are gpt2 (byte-level BPE) and llama (SPM)");
 }
 
 }  // namespace troupe::model

@@ -10,39 +10,39 @@
 namespace troupe::model {
 
 class tokenizer_base : public tokenizer {
- public:
-  std::int32_t n_tokens() const final { return words_.size(); }
-  std::string_view pre_name() const final { return pre_name_; }
-  token_kind kind(token_id id) const final;
-  std::string_view piece(token_id id, bool show_control) const final;
-  token_id bos() const final { return words_.bos; }
-  token_id eos() const final { return words_.eos; }
-  bool add_bos() const final { return words_.add_bos; }
-  bool add_eos() const final { return words_.add_eos; }
-  bool is_end(token_id id) const final;
-  std::span<const token_id> end_tokens() const final { return words_.end_tokens; }
-  std::vector<token_id> encode(std::string_view text, bool parse_special, bool add_special) const final;
-  std::vector<token_id> encode(std::span<const text_part> parts) const final;
+   public:
+    std::int32_t n_tokens() const final { return words_.size(); }
+    std::string_view pre_name() const final { return pre_name_; }
+    token_kind kind(token_id id) const final;
+    std::string_view piece(token_id id, bool show_control) const final;
+    token_id bos() const final { return words_.bos; }
+    token_id eos() const final { return words_.eos; }
+    bool add_bos() const final { return words_.add_bos; }
+    bool add_eos() const final { return words_.add_eos; }
+    bool is_end(token_id id) const final;
+    std::span<const token_id> end_tokens() const final { return words_.end_tokens; }
+    std::vector<token_id> encode(std::string_view text, bool parse_special, bool add_special) const final;
+    std::vector<token_id> encode(std::span<const text_part> parts) const final;
 
- protected:
-  tokenizer_base(vocabulary words, std::string pre_name);
+   protected:
+    tokenizer_base(vocabulary words, std::string pre_name);
 
-  /// Appends the ids of well-formed text (not empty) that holds no special token. after_special: it is the first text,
-  /// or follows a special token.
-  virtual void encode_fragment(std::string_view text, bool after_special, std::vector<token_id>& out) const = 0;
+    /// Appends the ids of well-formed text (not empty) that holds no special token. after_special: it is the first
+    /// text, or follows a special token.
+    virtual void encode_fragment(std::string_view text, bool after_special, std::vector<token_id>& out) const = 0;
 
-  const vocabulary& words() const { return words_; }
-  /// White space behind these tokens belongs to them (Phi-3).
-  void set_strips_right(std::vector<bool> tokens) { strips_right_ = std::move(tokens); }
+    const vocabulary& words() const { return words_; }
+    /// White space behind these tokens belongs to them (Phi-3).
+    void set_strips_right(std::vector<bool> tokens) { strips_right_ = std::move(tokens); }
 
- private:
-  void encode_stretches(
-      std::string_view text, std::span<const text_stretch> stretches, std::vector<token_id>& out) const;
+   private:
+    void encode_stretches(
+        std::string_view text, std::span<const text_stretch> stretches, std::vector<token_id>& out) const;
 
-  vocabulary words_;
-  std::string pre_name_;
-  special_matcher matcher_;
-  std::vector<bool> strips_right_;  ///< empty: none
+    vocabulary words_;
+    std::string pre_name_;
+    special_matcher matcher_;
+    std::vector<bool> strips_right_;  ///< empty: none
 };
 
 }  // namespace troupe::model

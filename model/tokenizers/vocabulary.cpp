@@ -20,98 +20,98 @@ constexpr std::string_view end_names[] = {"<|eot_id|>", "<|eom_id|>", "<|end_of_
     "<end_of_utterance>", "<|end_of_turn|>", "<｜end▁of▁sentence｜>"};
 
 result<std::vector<token_kind>> load_kinds(const gguf_file& file, std::size_t n_tokens) {
-  TROUPE_TRY(const auto types, file.get_ints("tokenizer.ggml.token_type"));
-  std::vector<token_kind> kinds(n_tokens, token_kind::normal);
-  if (!types) return kinds;
-  if (types->size() != n_tokens)
-    return malformed(
-        "token_type has " + std::to_string(types->size()) + " entries for " + std::to_string(n_tokens) + " tokens");
-  for (std::size_t i = 0; i < n_tokens; ++i) {
-    const auto type = (*types)[i];
-    if (type < 1 || type > 6)
-      return malformed("token " + std::to_string(i) + " has type " + std::to_string(type) + "; 1 to 6 are known");
-    kinds[i] = static_cast<token_kind>(type);
-  }
-  return kinds;
+    TROUPE_TRY(const auto types, file.get_ints("tokenizer.ggml.token_type"));
+    std::vector<token_kind> kinds(n_tokens, token_kind::normal);
+    if (!types) return kinds;
+    if (types->size() != n_tokens)
+        return malformed(
+            "token_type has " + std::to_string(types->size()) + " entries for " + std::to_string(n_tokens) + " tokens");
+    for (std::size_t i = 0; i < n_tokens; ++i) {
+        const auto type = (*types)[i];
+        if (type < 1 || type > 6)
+            return malformed("token " + std::to_string(i) + " has type " + std::to_string(type) + "; 1 to 6 are known");
+        kinds[i] = static_cast<token_kind>(type);
+    }
+    return kinds;
 }
 
 /// The value of a tokenizer.ggml.*_token_id key, or `fallback` if it is absent.
 result<token_id> load_id(const gguf_file& file, std::string_view name, std::int32_t n_tokens, token_id fallback) {
-  TROUPE_TRY(const auto id, file.get_uint(std::string(prefix) + std::string(name)));
-  if (!id) return fallback < n_tokens ? fallback : -1;
-  if (*id >= static_cast<std::uint64_t>(n_tokens))
-    return malformed(std::string(name) + " " + std::to_string(*id) + " is not below the vocabulary's size " +
-                     std::to_string(n_tokens));
-  return static_cast<token_id>(*id);
+    TROUPE_TRY(const auto id, file.get_uint(std::string(prefix) + std::string(name)));
+    if (!id) return fallback < n_tokens ? fallback : -1;
+    if (*id >= static_cast<std::uint64_t>(n_tokens))
+        return malformed(std::string(name) + " " + std::to_string(*id) + " is not below the vocabulary's size " +
+                         std::to_string(n_tokens));
+    return static_cast<token_id>(*id);
 }
 
 /// Also the ids this build has no use for must exist.
 result<void> check_all_ids(const gguf_file& file, std::int32_t n_tokens) {
-  for (const auto key : file.keys())
-    if (key.starts_with(prefix) && key.ends_with("_token_id"))
-      TROUPE_TRYV(load_id(file, key.substr(prefix.size()), n_tokens, -1));
-  return {};
+    for (const auto key : file.keys())
+        if (key.starts_with(prefix) && key.ends_with("_token_id"))
+            TROUPE_TRYV(load_id(file, key.substr(prefix.size()), n_tokens, -1));
+    return {};
 }
 
 bool names_an_end(std::string_view text, token_kind kind) {
-  if (kind == token_kind::control && text == "</s>") return true;
-  if (kind != token_kind::control && kind != token_kind::user_defined) return false;
-  return std::find(std::begin(end_names), std::end(end_names), text) != std::end(end_names);
+    if (kind == token_kind::control && text == "</s>") return true;
+    if (kind != token_kind::control && kind != token_kind::user_defined) return false;
+    return std::find(std::begin(end_names), std::end(end_names), text) != std::end(end_names);
 }
 
 result<void> load_end_tokens(const gguf_file& file, vocabulary& words) {
-  words.is_end.assign(words.texts.size(), false);
-  for (const auto name : {"eot_token_id", "eom_token_id"}) {
-    TROUPE_TRY(const auto id, load_id(file, name, words.size(), -1));
-    if (id >= 0) words.is_end[static_cast<std::size_t>(id)] = true;
-  }
-  if (words.eos >= 0) words.is_end[static_cast<std::size_t>(words.eos)] = true;
-  for (std::size_t i = 0; i < words.texts.size(); ++i) {
-    if (names_an_end(words.texts[i], words.kinds[i])) words.is_end[i] = true;
-    if (words.is_end[i]) words.end_tokens.push_back(static_cast<token_id>(i));
-  }
-  return {};
+    words.is_end.assign(words.texts.size(), false);
+    for (const auto name : {"eot_token_id", "eom_token_id"}) {
+        TROUPE_TRY(const auto id, load_id(file, name, words.size(), -1));
+        if (id >= 0) words.is_end[static_cast<std::size_t>(id)] = true;
+    }
+    if (words.eos >= 0) words.is_end[static_cast<std::size_t>(words.eos)] = true;
+    for (std::size_t i = 0; i < words.texts.size(); ++i) {
+        if (names_an_end(words.texts[i], words.kinds[i])) words.is_end[i] = true;
+        if (words.is_end[i]) words.end_tokens.push_back(static_cast<token_id>(i));
+    }
+    return {};
 }
 
 }  // namespace
 
 bool vocabulary::trusted_only(token_id id) const {
-  const auto kind = kinds[static_cast<std::size_t>(id)];
-  if (kind == token_kind::control || kind == token_kind::unknown) return true;
-  return kind == token_kind::user_defined && (id == bos || is_end[static_cast<std::size_t>(id)]);
+    const auto kind = kinds[static_cast<std::size_t>(id)];
+    if (kind == token_kind::control || kind == token_kind::unknown) return true;
+    return kind == token_kind::user_defined && (id == bos || is_end[static_cast<std::size_t>(id)]);
 }
 
 result<vocabulary> load_vocabulary(const gguf_file& file, const vocabulary_traits& traits) {
-  TROUPE_TRY(const auto tokens, file.get_strings("tokenizer.ggml.tokens"));
-  if (!tokens || tokens->empty()) return malformed("the file has no tokens");
-  if (tokens->size() > std::numeric_limits<std::int32_t>::max()) return malformed("too many tokens");
-  vocabulary words;
-  words.texts.assign(tokens->begin(), tokens->end());
-  TROUPE_TRY(words.kinds, load_kinds(file, words.texts.size()));
-  words.pieces.reserve(words.texts.size());
-  for (std::size_t i = 0; i < words.texts.size(); ++i)
-    words.pieces.push_back(traits.piece_of(words.texts[i], words.kinds[i]));
-  TROUPE_TRYV(check_all_ids(file, words.size()));
-  TROUPE_TRY(words.bos, load_id(file, "bos_token_id", words.size(), traits.bos));
-  TROUPE_TRY(words.eos, load_id(file, "eos_token_id", words.size(), traits.eos));
-  TROUPE_TRY(words.unknown, load_id(file, "unknown_token_id", words.size(), traits.unknown));
-  TROUPE_TRY(const auto add_bos, file.get_bool("tokenizer.ggml.add_bos_token"));
-  TROUPE_TRY(const auto add_eos, file.get_bool("tokenizer.ggml.add_eos_token"));
-  words.add_bos = add_bos.value_or(traits.adds_bos) && words.bos >= 0;
-  words.add_eos = add_eos.value_or(false) && words.eos >= 0;
-  TROUPE_TRYV(load_end_tokens(file, words));
-  return words;
+    TROUPE_TRY(const auto tokens, file.get_strings("tokenizer.ggml.tokens"));
+    if (!tokens || tokens->empty()) return malformed("the file has no tokens");
+    if (tokens->size() > std::numeric_limits<std::int32_t>::max()) return malformed("too many tokens");
+    vocabulary words;
+    words.texts.assign(tokens->begin(), tokens->end());
+    TROUPE_TRY(words.kinds, load_kinds(file, words.texts.size()));
+    words.pieces.reserve(words.texts.size());
+    for (std::size_t i = 0; i < words.texts.size(); ++i)
+        words.pieces.push_back(traits.piece_of(words.texts[i], words.kinds[i]));
+    TROUPE_TRYV(check_all_ids(file, words.size()));
+    TROUPE_TRY(words.bos, load_id(file, "bos_token_id", words.size(), traits.bos));
+    TROUPE_TRY(words.eos, load_id(file, "eos_token_id", words.size(), traits.eos));
+    TROUPE_TRY(words.unknown, load_id(file, "unknown_token_id", words.size(), traits.unknown));
+    TROUPE_TRY(const auto add_bos, file.get_bool("tokenizer.ggml.add_bos_token"));
+    TROUPE_TRY(const auto add_eos, file.get_bool("tokenizer.ggml.add_eos_token"));
+    words.add_bos = add_bos.value_or(traits.adds_bos) && words.bos >= 0;
+    words.add_eos = add_eos.value_or(false) && words.eos >= 0;
+    TROUPE_TRYV(load_end_tokens(file, words));
+    return words;
 }
 
 special_matcher make_matcher(const vocabulary& words) {
-  std::vector<special_token> tokens;
-  for (token_id id = 0; id < words.size(); ++id) {
-    const auto& text = words.texts[static_cast<std::size_t>(id)];
-    const bool trusted_only = words.trusted_only(id);
-    if (trusted_only || words.kinds[static_cast<std::size_t>(id)] == token_kind::user_defined)
-      tokens.push_back({text, id, trusted_only});
-  }
-  return special_matcher(tokens);
+    std::vector<special_token> tokens;
+    for (token_id id = 0; id < words.size(); ++id) {
+        const auto& text = words.texts[static_cast<std::size_t>(id)];
+        const bool trusted_only = words.trusted_only(id);
+        if (trusted_only || words.kinds[static_cast<std::size_t>(id)] == token_kind::user_defined)
+            tokens.push_back({text, id, trusted_only});
+    }
+    return special_matcher(tokens);
 }
 
 }  // namespace troupe::model
