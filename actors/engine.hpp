@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "core/config.hpp"
+#include "core/metrics.hpp"
 #include "core/ports.hpp"
 #include "core/result.hpp"
 
@@ -25,7 +26,8 @@ class engine {
     /// Returns quickly; files are read and weights are loaded behind it. Errors here: errc::usage (the data directory
     /// belongs to another running engine, an option makes no sense), internal. A data directory that cannot be written is
     /// no error: the engine serves with `persistence: degraded`.
-    static result<std::unique_ptr<engine>> start(const config& settings, start_callbacks callbacks);
+    static result<std::unique_ptr<engine>> start(const config& settings, start_callbacks callbacks,
+        std::shared_ptr<metrics> meters);
     /// Shuts down (with the deadlines of core/limits.hpp) if nobody did.
     virtual ~engine() = default;
 

@@ -37,6 +37,11 @@ inline constexpr std::size_t event_ring_events = 4096;
 inline constexpr std::size_t event_ring_bytes = 1u << 20;
 inline constexpr auto position_event_every = 500ms;
 inline constexpr int degraded_journal_lag_tokens = 32;
+inline constexpr std::size_t store_backlog_bytes = 64u << 20;  ///< unsaved records kept while the disk refuses them
+inline constexpr auto store_retry_every = 1s;                  ///< only while persistence is degraded
+inline constexpr std::uint64_t seq_reservation = 4096;         ///< event numbers reserved in the store at a time
+inline constexpr std::size_t max_loaded_sessions = 256;        ///< past this idle, unwatched sessions are unloaded
+inline constexpr auto actor_request_timeout = 30s;             ///< an answer that takes longer counts as lost
 
 // -- scheduler --------------------------------------------------------------------------------------------------------
 inline constexpr int block_tokens = 16;

@@ -63,6 +63,7 @@ struct completion_request {
     generation_params params;
     std::string session_id;
     std::string client_key;                   ///< fairness and queue limits are per client
+    std::int32_t choice = 0;                  ///< which of n answers to one prompt: choices draw differently from one seed
 };
 
 }  // namespace troupe

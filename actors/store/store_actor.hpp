@@ -1,0 +1,39 @@
+// The store: one actor in front of the database. Group commit: everything that waits in its mailbox is one transaction.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <caf/behavior.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include "actors/store/database.hpp"
+#include "actors/store/store_messages.hpp"
+
+namespace troupe::actors {
+
+struct store_options {
+    std::string file;           ///< path of the database; empty: memory only
+    std::string no_file_reason; ///< why `file` is empty: the reason of the degraded state
+};
+
+struct store_state {
+    static inline const char* name = "store";
+    std::unique_ptr<database> db;
+    caf::actor listener;                 ///< gets persistence_state
+    std::vector<store_write> waiting;    ///< of this transaction
+    std::vector<record> backlog;         ///< refused by the disk, tried again in order
+    std::size_t backlog_bytes = 0;
+    bool in_memory = false;              ///< degraded for good
+    bool flush_queued = false;
+    bool degraded = false;
+    std::string reason;
+    std::uint64_t commits = 0, records_written = 0;
+    std::int64_t fault_after = -1;
+};
+
+/// Blocks in the file system: spawn it detached (tests do not).
+caf::behavior store_actor(caf::stateful_actor<store_state>* self, store_options options, caf::actor listener);
+
+}  // namespace troupe::actors

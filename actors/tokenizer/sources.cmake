@@ -1,0 +1,1 @@
+list(APPEND actor_sources tokenizer/tokenizer_actor.cpp)

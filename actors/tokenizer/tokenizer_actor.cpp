@@ -1,0 +1,43 @@
+#include "actors/tokenizer/tokenizer_actor.hpp"
+
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "actors/store/store_messages.hpp"
+
+namespace troupe::actors {
+namespace {
+
+void count(tokenizer_state& s) {
+    ++s.requests;
+    if (s.fault_after >= 0 && s.fault_after-- == 0) throw std::runtime_error("injected fault");
+}
+
+}  // namespace
+
+caf::behavior tokenizer_actor(caf::stateful_actor<tokenizer_state>* self, std::shared_ptr<const text_tools> tools) {
+    self->set_exception_handler([](std::exception_ptr&) -> caf::error { return caf::sec::runtime_error; });
+    return {
+        [self, tools](const render_chat& r) -> caf::result<rendered_chat> {
+            count(self->state);
+            auto parts = tools->render(r);
+            if (!parts) return make_caf_error(parts.error());
+            rendered_chat out;
+            out.ids = std::make_shared<const std::vector<token_id>>(tools->vocabulary->encode(*parts));
+            for (const auto& p : *parts) out.text += p.text;
+            return out;
+        },
+        [self, tools](encode_atom, const std::string& text, bool add_special, bool parse_special) {
+            count(self->state);
+            auto ids = tools->vocabulary->encode(text, parse_special, add_special);
+            return rendered_chat{std::make_shared<const std::vector<token_id>>(std::move(ids)), text};
+        },
+        [self](const actor_fault& f) { self->state.fault_after = f.after; },
+        [self](state_atom) {
+            return fmt::format(R"({{"requests":{},"mailbox":{}}})", self->state.requests, self->mailbox().size());
+        },
+    };
+}
+
+}  // namespace troupe::actors
