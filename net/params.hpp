@@ -1,0 +1,21 @@
+// Generation parameters from JSON: names, types and ranges of contracts/cli_and_http.md; what is known but not built is refused.
+#pragma once
+
+#include "core/requests.hpp"
+#include "core/result.hpp"
+#include "net/json_in.hpp"
+
+namespace troupe::net {
+
+struct param_rules {
+    double max_temperature = 5;    ///< 2 on OpenAI routes
+    std::int64_t n_vocab = 0;      ///< 0: ids are checked for sign only
+    bool allow_zero_max_tokens = false;  ///< echo
+};
+
+/// Reads the sampling and stopping fields of `o`; other fields are left alone.
+result<generation_params> read_params(const json_object& o, const param_rules& rules);
+/// unsupported_parameter for fields whose effect is not built yet (tools, response_format, grammar, n > 1 ...).
+result<void> refuse_unbuilt(const json_object& o);
+
+}  // namespace troupe::net

@@ -1,0 +1,288 @@
+// One WebSocket client (contracts/websocket.md): frames in, events out through a bounded queue, pings, authentication.
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/websocket/stream.hpp>
+#include <boost/json.hpp>
+
+#include "core/limits.hpp"
+#include "core/log.hpp"
+#include "net/client_frames.hpp"
+#include "net/connection.hpp"
+#include "net/send_queue.hpp"
+
+namespace troupe::net {
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace websocket = beast::websocket;
+namespace {
+
+using clock = std::chrono::steady_clock;
+constexpr auto subprotocol = "troupe.v1";
+
+template <class... F> struct overloaded : F... { using F::operator()...; };
+template <class... F> overloaded(F...) -> overloaded<F...>;
+
+class websocket_connection final : public connection, public client_port {
+ public:
+    websocket_connection(connection_context& c, upgrade u)
+        : context_(c), services_(c.routes.context()), meta_(std::move(u.meta)), authenticated_(u.authenticated),
+          request_(std::move(*static_cast<request_type*>(u.request))), early_(std::move(u.early_bytes)),
+          socket_(std::move(*u.stream)), timer_(c.io) {}
+
+    void start() override {
+        context_.open.insert(shared_from_this());
+        services_.metrics.websocket_connections.Increment();
+        socket_.set_option(websocket::stream_base::decorator([this](websocket::response_type& r) {
+            r.set("X-Request-Id", meta_.request_id);
+            if (meta_.header("sec-websocket-protocol").find(subprotocol) != std::string_view::npos)
+                r.set(beast::http::field::sec_websocket_protocol, subprotocol);
+        }));
+        socket_.read_message_max(limits::max_websocket_frame);
+        socket_.text(true);
+        socket_.control_callback([this](websocket::frame_type, beast::string_view) { last_heard_ = clock::now(); });
+        socket_.async_accept(request_, [self = self()](error_code ec) {
+            if (ec) return self->drop();
+            self->accepted();
+        });
+    }
+
+    void close() override { close_with(websocket::close_code::going_away); }
+
+    void deliver(event_ptr e, std::string_view request_id) override {
+        // Counted before the post: a burst cannot grow the task queue past the bound unseen.
+        const auto cost = event_cost(*e);
+        if (posted_bytes_.fetch_add(cost) > limits::client_queue_drop_bytes) {
+            posted_bytes_.fetch_sub(cost);
+            return asio::post(context_.io, [self = self()] { self->too_slow(); });
+        }
+        asio::post(context_.io, [self = self(), e = std::move(e), id = std::string(request_id), cost]() mutable {
+            self->posted_bytes_.fetch_sub(cost);
+            if (self->gone_) return;
+            self->queue_.push_event(std::move(e), std::move(id));
+            self->pump();
+        });
+    }
+
+ private:
+    using request_type = beast::http::request<beast::http::string_body>;
+    std::shared_ptr<websocket_connection> self() { return std::static_pointer_cast<websocket_connection>(shared_from_this()); }
+    client_ptr as_client() { return self(); }
+
+    void accepted() {
+        last_heard_ = opened_ = clock::now();
+        if (early_.size()) {  // frames that came together with the upgrade
+            asio::buffer_copy(buffer_.prepare(early_.size()), asio::buffer(early_));
+            buffer_.commit(early_.size());
+        }
+        // The vocabulary's size bounds token ids in frames; it never changes once known.
+        services_.engine.models([self = self()](result<std::vector<model_card>> cards) {
+            const std::int64_t n = cards && !cards->empty() ? cards->front().n_vocab : 0;
+            asio::post(self->context_.io, [self, n] { self->n_vocab_ = n; });
+        });
+        watch();
+        read();
+    }
+
+    // -- reading -------------------------------------------------------------------------------------------------------
+    void read() {
+        if (gone_ || closing_) return;
+        if (unanswered_ >= limits::max_unanswered_commands) {
+            read_paused_ = true;
+            return;
+        }
+        socket_.async_read(buffer_, [self = self()](error_code ec, std::size_t) {
+            if (ec) return self->drop();
+            self->last_heard_ = clock::now();
+            self->frame_read();
+        });
+    }
+
+    void frame_read() {
+        if (socket_.got_binary()) return close_with(websocket::close_code::unknown_data);
+        const std::string text(static_cast<const char*>(buffer_.data().data()), buffer_.size());
+        buffer_.consume(buffer_.size());
+        handle(parse_client_frame(text, n_vocab_));
+        read();
+    }
+
+    void handle(const parsed_frame& p) {
+        if (!authenticated_) {
+            const auto* auth = p.frame ? std::get_if<auth_frame>(&*p.frame) : nullptr;
+            if (!auth) return answer(error_frame(fail(errc::unauthorized, "send {\"type\":\"auth\",\"key\":...} first"), p.request_id));
+        }
+        if (!p.frame) return answer(error_frame(p.frame.error(), p.request_id));
+        std::visit([&](const auto& f) { run(f, p.request_id); }, *p.frame);
+    }
+
+    void run(const auth_frame& f, const std::string& id) {
+        const auto who = services_.access.authenticate(f.key);
+        if (!who) return answer(error_frame(fail(errc::unauthorized, "this key is not valid"), id));
+        authenticated_ = true;
+        meta_.key = who->name;
+        answer(ack_frame(id));
+    }
+    void run(const create_frame& f, const std::string& id) {
+        services_.sessions.create(f.title, f.settings, answering<session_view>(id, [](const session_view& v, const std::string& rid) {
+            boost::json::object o{{"type", "session.created"}, {"session", v.id}};
+            if (!rid.empty()) o["request_id"] = rid;
+            return boost::json::serialize(o);
+        }));
+    }
+    void run(const subscribe_frame& f, const std::string& id) { services_.sessions.subscribe(f.session, f.from, as_client(), acking(id)); }
+    void run(const unsubscribe_frame& f, const std::string& id) { services_.sessions.unsubscribe(f.session, as_client(), acking(id)); }
+    void run(const stop_frame& f, const std::string& id) { services_.sessions.stop(f.session, acking(id)); }
+    void run(const ops_frame&, const std::string& id) {
+        answer(error_frame(fail(errc::unsupported_parameter, "ops events are not available in this version", "type"), id));
+    }
+    // The direct answer of these is message.created, which the session delivers with the request's id.
+    void run(const message_frame& f, const std::string& id) {
+        services_.sessions.message(f.session, f.message, client_key(f.session), as_client(), id, posting(id));
+    }
+    void run(const regenerate_frame& f, const std::string& id) {
+        services_.sessions.regenerate(f.session, f.message, f.params, client_key(f.session), as_client(), id, posting(id));
+    }
+    void run(const edit_frame& f, const std::string& id) {
+        services_.sessions.edit(f.session, f.message, f.content, f.params, client_key(f.session), as_client(), id, posting(id));
+    }
+
+    std::string client_key(const std::string& session) const { return client_key_of(meta_, "", session); }
+
+    /// A reply that sends make(value, request_id), or the error.
+    template <class T, class F>
+    reply<T> answering(const std::string& id, F make) {
+        ++unanswered_;
+        return [self = self(), id, make](result<T> r) {
+            asio::post(self->context_.io, [self, id, make, r = std::make_shared<result<T>>(std::move(r))] {
+                const auto text = *r ? make(**r, id) : error_frame(r->error(), id);
+                if (!text.empty()) self->answer(text);
+                self->command_done();
+            });
+        };
+    }
+    reply<bool> acking(const std::string& id) {
+        return answering<bool>(id, [](bool, const std::string& rid) { return ack_frame(rid); });
+    }
+    reply<posted> posting(const std::string& id) {
+        return answering<posted>(id, [](const posted& p, const std::string& rid) { return p.duplicate ? ack_frame(rid) : std::string(); });
+    }
+
+    void command_done() {
+        --unanswered_;
+        if (!read_paused_ || unanswered_ >= limits::max_unanswered_commands) return;
+        read_paused_ = false;
+        read();
+    }
+
+    // -- writing -------------------------------------------------------------------------------------------------------
+    void answer(std::string frame) {
+        if (gone_) return;
+        queue_.push_text(std::move(frame));
+        pump();
+    }
+
+    void pump() {
+        if (gone_) return;
+        if (queue_.overflown()) return too_slow();
+        if (writing_ || closing_ || queue_.empty()) return;
+        writing_ = true;
+        out_ = queue_.pop();
+        socket_.async_write(asio::buffer(out_), [self = self()](error_code ec, std::size_t) {
+            self->writing_ = false;
+            if (ec) return self->drop();
+            if (self->closing_) return self->send_close();
+            self->pump();
+        });
+    }
+
+    void too_slow() {
+        if (gone_) return;
+        services_.metrics.slow_clients_dropped.Increment();
+        log::warn("slow_client_dropped peer={}", meta_.peer);
+        drop();
+    }
+
+    // -- watching ------------------------------------------------------------------------------------------------------
+    void watch() {
+        const auto wait = authenticated_ ? clock::duration(limits::websocket_ping_every) : clock::duration(limits::websocket_auth_within);
+        timer_.expires_after(wait);
+        timer_.async_wait([weak = std::weak_ptr<websocket_connection>(self())](error_code ec) {
+            if (const auto self = weak.lock(); self && !ec) self->on_timer();
+        });
+    }
+
+    void on_timer() {
+        if (gone_) return;
+        if (!authenticated_) return close_with(websocket::close_code::policy_error);
+        if (clock::now() - last_heard_ > limits::websocket_silence) return drop();
+        if (!pinging_ && !closing_) {
+            pinging_ = true;
+            socket_.async_ping({}, [self = self()](error_code) { self->pinging_ = false; });
+        }
+        watch();
+    }
+
+    // -- ending --------------------------------------------------------------------------------------------------------
+    void close_with(websocket::close_code code) {
+        if (gone_ || closing_) return;
+        closing_ = true;
+        reason_ = code;
+        if (!writing_) send_close();
+    }
+
+    void send_close() {
+        if (!queue_.empty() && reason_ == websocket::close_code::going_away && !std::exchange(flushing_, true)) {
+            // The last events (done, error) are worth one more write.
+            out_.clear();
+            closing_ = false;
+            pump();
+            closing_ = true;
+            if (writing_) return;
+        }
+        flushing_ = false;
+        timer_.expires_after(std::chrono::seconds(1));
+        timer_.async_wait([weak = std::weak_ptr<websocket_connection>(self())](error_code ec) {
+            if (const auto self = weak.lock(); self && !ec) self->drop();
+        });
+        socket_.async_close(reason_, [self = self()](error_code) { self->drop(); });
+    }
+
+    void drop() {
+        if (std::exchange(gone_, true)) return;
+        timer_.cancel();
+        error_code ignored;
+        socket_.next_layer().base().socket().close(ignored);
+        services_.metrics.websocket_connections.Decrement();
+        services_.sessions.disconnect(as_client());
+        context_.open.erase(shared_from_this());
+    }
+
+    connection_context& context_;
+    services& services_;
+    http_request meta_;
+    bool authenticated_;
+    request_type request_;
+    std::string early_;
+    websocket::stream<any_stream, false> socket_;
+    asio::steady_timer timer_;
+    beast::flat_buffer buffer_;
+    send_queue queue_;
+    std::string out_;
+    std::atomic<std::size_t> posted_bytes_{0};
+    std::size_t unanswered_ = 0;
+    std::int64_t n_vocab_ = 0;
+    clock::time_point last_heard_, opened_;
+    websocket::close_code reason_ = websocket::close_code::normal;
+    bool read_paused_ = false, writing_ = false, pinging_ = false, closing_ = false, flushing_ = false, gone_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<connection> make_websocket_connection(connection_context& c, upgrade u) {
+    return std::make_shared<websocket_connection>(c, std::move(u));
+}
+
+}  // namespace troupe::net
