@@ -30,7 +30,7 @@ inline void store(float* p, vf a) {
     _mm256_storeu_ps(p + 8, a.hi);
 }
 
-/// Lanes from..to-1 (0 <= from, to <= 16).
+/// Lanes from..to-1; the bounds may lie outside 0..16.
 inline mask range(int from, int to) {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), next = _mm256_add_epi32(lane, _mm256_set1_epi32(8));
     const __m256i before = _mm256_set1_epi32(from - 1), end = _mm256_set1_epi32(to);

@@ -26,9 +26,10 @@ inline vf set1(float x) { return {_mm512_set1_ps(x)}; }
 inline vf load(const float* p) { return {_mm512_loadu_ps(p)}; }
 inline void store(float* p, vf a) { _mm512_storeu_ps(p, a.v); }
 
-/// Lanes from..to-1 (0 <= from, to <= 16).
+/// Lanes from..to-1; the bounds may lie outside 0..16.
 inline mask range(int from, int to) {
-    return {static_cast<__mmask16>(((1u << (to < 0 ? 0 : to)) - 1u) & ~((1u << (from > 16 ? 16 : from)) - 1u))};
+    const auto below = [](int n) { return (1u << (n < 0 ? 0 : n > 16 ? 16 : n)) - 1u; };
+    return {static_cast<__mmask16>(below(to) & ~below(from))};
 }
 /// The first n lanes (n <= 16); the others read as zero and are not touched in memory.
 inline vf load_n(const float* p, int n) { return {_mm512_maskz_loadu_ps(range(0, n).m, p)}; }
