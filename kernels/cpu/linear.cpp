@@ -17,9 +17,11 @@ constexpr std::int64_t task_weight_bytes = 64 * 1024;
 constexpr std::int64_t activation_bytes = 160 * 1024;
 /// Tasks a thread gets of one call, so that a thread that was interrupted does not keep the others waiting.
 constexpr std::int64_t tasks_per_thread = 6;
+/// Weight bytes times tokens below which handing a task out costs a noticeable share of it.
+constexpr std::int64_t task_min_work = 8 * 1024;
 /// Groups the kernels of float types take at once.
-constexpr std::int64_t group_multiple = 4;
-/// A row is quantized in about 1 ns per 4 values: below this many values a second thread does not pay.
+constexpr std::int64_t float_groups = 4;
+/// Quantizing takes about 0.4 ns a value (Zen 3): below this many values a second thread does not pay.
 constexpr std::int64_t parallel_quantize_values = 16 * 1024;
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -50,11 +52,13 @@ job_plan plan_job(const linear_kernels& set, const linear_job& job, std::int64_t
     p.rows = set.rows[static_cast<int>(w.type)];
     p.groups = div_up(w.rows, set.lanes);
     const std::int64_t wanted = n_threads * tasks_per_thread;
-    p.chunk_groups = div_up(p.groups, wanted);
-    // A single pass over the weights gains nothing from small chunks.
-    if (n > group_multiple)
+    const std::int64_t least = div_up(task_min_work, layout.bytes * n);
+    p.chunk_groups = std::max(div_up(p.groups, wanted), std::min(least, p.groups));
+    // A single pass over the weights gains nothing from chunks that fit the cache.
+    const bool several_passes = n > set.lanes;
+    if (several_passes)
         p.chunk_groups = std::min(p.chunk_groups, std::max<std::int64_t>(1, task_weight_bytes / layout.bytes));
-    p.chunk_groups = div_up(p.chunk_groups, group_multiple) * group_multiple;
+    if (!takes_int8(job)) p.chunk_groups = div_up(p.chunk_groups, float_groups) * float_groups;
     p.group_chunks = div_up(p.groups, p.chunk_groups);
     // Few rows and many tokens: cut the tokens too. Which task computes a token does not change its bits.
     const std::int64_t token_chunks = std::clamp<std::int64_t>(wanted / p.group_chunks, 1, div_up(n, 32));

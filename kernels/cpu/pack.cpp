@@ -56,41 +56,55 @@ int row_level_bytes(dtype t) {
     }
 }
 
-/// Level of value i of a block of 32 stored as nibbles: the low ones first.
-u8 split_nibble(const u8* qs, int i) { return i < 16 ? qs[i] & 15 : qs[i - 16] >> 4; }
+using word = std::uint32_t;  // the 4 levels of a quad
+
+word load_word(const u8* p) {
+    word w;
+    std::memcpy(&w, p, sizeof w);
+    return w;
+}
+
+template <class Level>
+void fill(u8 q[32], Level level) {
+    for (int i = 0; i < 32; ++i) q[i] = static_cast<u8>(level(i));
+}
+
+/// 32 nibbles of 16 bytes: the low ones first.
+void read_split_nibbles(const u8* qs, u8 q[32]) {
+    for (int i = 0; i < 16; ++i) q[i] = qs[i] & 15;
+    for (int i = 0; i < 16; ++i) q[16 + i] = qs[i] >> 4;
+}
 
 /// The levels of 32 values, sub-block `sub` of the file block at `b`.
 void read_levels(dtype t, const u8* b, int sub, bool offset_q8, u8 q[32]) {
-    for (int i = 0; i < 32; ++i) {
-        switch (t) {
-        case dtype::q4_0:
-            q[i] = split_nibble(b + 2, i);
-            break;
-        case dtype::q4_1:
-            q[i] = split_nibble(b + 4, i);
-            break;
-        case dtype::q5_0:
-            q[i] = split_nibble(b + 6, i) | ((b[2 + i / 8] >> (i % 8)) & 1) << 4;
-            break;
-        case dtype::q8_0:
-            q[i] = offset_q8 ? b[2 + i] ^ 0x80 : b[2 + i];
-            break;
-        case dtype::q4_k:
-            q[i] = (b[16 + sub / 2 * 32 + i] >> (sub % 2 * 4)) & 15;
-            break;
-        case dtype::q5_k:
-            q[i] = ((b[48 + sub / 2 * 32 + i] >> (sub % 2 * 4)) & 15) | ((b[16 + i] >> sub) & 1) << 4;
-            break;
-        case dtype::q6_k: {
-            const int half = sub / 4, quarter = sub % 4;
-            const u8 low = b[half * 64 + quarter % 2 * 32 + i] >> (quarter / 2 * 4);
-            const u8 high = b[128 + half * 32 + i] >> (quarter * 2);
-            q[i] = (low & 15) | (high & 3) << 4;
-            break;
-        }
-        default:
-            CHECK(false, "a quantized type");
-        }
+    const int nibble = sub % 2 * 4;
+    switch (t) {
+    case dtype::q4_0:
+        return read_split_nibbles(b + 2, q);
+    case dtype::q4_1:
+        return read_split_nibbles(b + 4, q);
+    case dtype::q5_0: {
+        const word fifth = load_word(b + 2);
+        read_split_nibbles(b + 6, q);
+        return fill(q, [&](int i) { return q[i] | (fifth >> i & 1) << 4; });
+    }
+    case dtype::q8_0: {
+        const u8 flip = offset_q8 ? 0x80 : 0;
+        return fill(q, [&](int i) { return b[2 + i] ^ flip; });
+    }
+    case dtype::q4_k:
+        return fill(q, [&, qs = b + 16 + sub / 2 * 32](int i) { return (qs[i] >> nibble) & 15; });
+    case dtype::q5_k:
+        return fill(q, [&, qs = b + 48 + sub / 2 * 32](
+                           int i) { return ((qs[i] >> nibble) & 15) | ((b[16 + i] >> sub) & 1) << 4; });
+    case dtype::q6_k: {
+        const int half = sub / 4, quarter = sub % 4;
+        const u8 *low = b + half * 64 + quarter % 2 * 32, *high = b + 128 + half * 32;
+        const int low_shift = quarter / 2 * 4, high_shift = quarter * 2;
+        return fill(q, [&](int i) { return ((low[i] >> low_shift) & 15) | ((high[i] >> high_shift) & 3) << 4; });
+    }
+    default:
+        CHECK(false, "a quantized type");
     }
 }
 
@@ -136,21 +150,27 @@ void write_scales(dtype t, const u8* b, int lanes, int lane, u8* out) {
     }
 }
 
-/// Levels of 32 values of one row into the group's level block `out` (zeroed before).
+/// Levels of 32 values of one row into the group's level block `out`.
 void write_levels(dtype t, const u8 q[32], int lanes, int lane, u8* out) {
     const int vec = 4 * lanes;
-    for (int i = 0; i < 32; ++i) {
-        const int quad = i / 4, byte = 4 * lane + i % 4;
-        if (t == dtype::q8_0) {
-            out[quad * vec + byte] = q[i];
-            continue;
-        }
-        out[quad / 2 * vec + byte] |= (q[i] & 15) << (quad % 2 * 4);
-        u8* upper = out + 4 * vec;
-        if (t == dtype::q6_k)
-            upper[quad / 4 * vec + byte] |= (q[i] >> 4) << (quad % 4 * 2);
-        else if (t == dtype::q5_0 || t == dtype::q5_k)
-            upper[byte] |= (q[i] >> 4) << quad;
+    out += 4 * lane;
+    word quads[8];
+    std::memcpy(quads, q, sizeof quads);
+    const auto put = [&](int vector, word w) { std::memcpy(out + vector * vec, &w, sizeof w); };
+    if (t == dtype::q8_0) {
+        for (int i = 0; i < 8; ++i) put(i, quads[i]);
+        return;
+    }
+    constexpr word low = 0x0f0f0f0f;
+    for (int p = 0; p < 4; ++p) put(p, (quads[2 * p] & low) | (quads[2 * p + 1] & low) << 4);
+    word upper[2] = {};
+    if (t == dtype::q5_0 || t == dtype::q5_k) {
+        for (int i = 0; i < 8; ++i) upper[0] |= (quads[i] >> 4 & 0x01010101) << i;
+        put(4, upper[0]);
+    } else if (t == dtype::q6_k) {
+        for (int i = 0; i < 8; ++i) upper[i / 4] |= (quads[i] >> 4 & 0x03030303) << (i % 4 * 2);
+        put(4, upper[0]);
+        put(5, upper[1]);
     }
 }
 
@@ -171,10 +191,11 @@ void pack_quantized_row(dtype t, std::int64_t cols, int lanes, int lane, bool of
     }
 }
 
-void pack_plain_row(dtype t, std::int64_t cols, int lanes, int lane, const std::byte* src, std::byte* values) {
-    const std::int64_t size = t == dtype::f32 ? 4 : 2;
+template <class Value>
+void pack_plain_row(std::int64_t cols, int lanes, int lane, const std::byte* src, std::byte* values) {
+    constexpr auto size = static_cast<std::int64_t>(sizeof(Value));
     for (std::int64_t k = 0; k < cols; ++k)
-        std::memcpy(values + (k * lanes + lane) * size, src + k * size, static_cast<std::size_t>(size));
+        std::memcpy(values + (k * lanes + lane) * size, src + k * size, sizeof(Value));
 }
 
 }  // namespace
@@ -206,8 +227,10 @@ void pack_weight(pool& threads, dtype t, std::int64_t rows, std::int64_t cols, i
             const std::byte* row = src + (g * lanes + lane) * src_row;
             if (info(t).quantized)
                 pack_quantized_row(t, cols, lanes, lane, offset_q8, row, out, out + layout.scale_bytes);
+            else if (t == dtype::f32)
+                pack_plain_row<std::uint32_t>(cols, lanes, lane, row, out);
             else
-                pack_plain_row(t, cols, lanes, lane, row, out);
+                pack_plain_row<std::uint16_t>(cols, lanes, lane, row, out);
         }
     });
 }
