@@ -57,8 +57,10 @@ struct entry {
     int preemptions = 0, voids = 0;
     bool waited_for_twin = false;
 
-    int deaths = 0, deaths_alone = 0;  ///< executor deaths in a step with a row of it, since it got past that row
-    std::int64_t death_end = 0;        ///< where that row ended
+    /// Executor deaths in steps that computed one and the same stretch [death_begin, death_end) of it; over once that
+    /// stretch was computed.
+    int deaths = 0, deaths_alone = 0;
+    std::int64_t death_begin = 0, death_end = 0;
 
     std::int64_t n_acc() const { return static_cast<std::int64_t>(tokens.size()) - n_prompt; }
     std::int64_t known() const { return static_cast<std::int64_t>(tokens.size()); }

@@ -109,13 +109,13 @@ std::int64_t kv_manager::adopt(sequence_kv& s, prefix_cache::match m) {
     s = {};
     s.groups.resize(layout_.groups.size());
     cache_.touch(m);
-    std::int64_t covered = static_cast<std::int64_t>(m.path.size()) * block;
-    const std::int64_t length = m.n_tokens();
+    const std::int64_t covered = static_cast<std::int64_t>(m.path.size()) * block;
     for (std::size_t g = 0; g < s.groups.size(); ++g) {
         auto& mine = s.groups[g];
         const std::int32_t window = layout_.groups[g].window;
-        // Behind the window of the first row nothing is looked at, so nothing need be held.
-        const std::int64_t first = window > 0 ? std::max<std::int64_t>(0, length - window + 1) / block : 0;
+        // Behind the window of the first row nothing is looked at, so nothing need be held. That row may come before the
+        // copied tokens, if no block is to be had for them.
+        const std::int64_t first = window > 0 ? std::max<std::int64_t>(0, covered - window + 1) / block : 0;
         mine.live = static_cast<std::uint32_t>(std::min<std::int64_t>(first, static_cast<std::int64_t>(m.path.size())));
         for (std::size_t i = 0; i < m.path.size(); ++i) {
             const block_id b = i < mine.live ? no_block : m.path[i]->blocks[g];

@@ -99,7 +99,7 @@ void scheduler_policy::row_ok(entry& e, const sent_row& sent, const row_result& 
             notices_.push_back(prompt_progress{e.request.id, std::min(e.kv_ok, e.n_prompt), e.n_prompt, e.cached});
         }
     }
-    if (sent.sample && r.sampled) token_done(e, r, now);
+    if (sent.sample && (r.sampled || r.ended)) token_done(e, r, now);
 }
 
 void scheduler_policy::token_done(entry& e, const row_result& r, steady_time now) {
@@ -116,7 +116,7 @@ void scheduler_policy::token_done(entry& e, const row_result& r, steady_time now
     e.numerics_id = info_->numerics_id;
     const auto& ends = e.request.params.end_tokens;
     const bool end = r.ended && std::find(ends.begin(), ends.end(), r.token) != ends.end();
-    const bool text = !end && e.known() < e.limit;
+    const bool text = r.sampled && !end && e.known() < e.limit;
     generation_tokens out{e.request.id, e.n_acc(), {}, {}};
     if (!e.first_token) {
         observed_.first_token_ms.push_back(to_ms(now - e.submitted));

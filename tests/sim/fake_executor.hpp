@@ -1,0 +1,81 @@
+// An executor that computes nothing but remembers everything: each block slot keeps the token and position written into
+// it, and each row checks that all it may look at is there. The next token is a hash of all tokens before it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/plan.hpp"
+
+namespace troupe::actors::sim {
+
+inline constexpr token_id vocabulary = 1000;
+inline constexpr token_id end_token = 7;
+inline constexpr token_id killer_token = 998;  ///< a row that computes it kills the executor
+inline constexpr token_id nan_token = 999;     ///< what has seen it is not finite
+
+/// The model: what follows these tokens.
+token_id next_token(const std::vector<token_id>& tokens);
+/// What a request must answer: the text, without the end token.
+std::vector<token_id> answer_of(const std::vector<token_id>& prompt, std::int64_t max_tokens);
+
+class fake_executor {
+ public:
+    fake_executor(executor_info info, std::mt19937_64& random, double commit_failure)
+        : info_(std::move(info)), layout_(layout_of(info_)), random_(random), commit_failure_(commit_failure) {}
+
+    const executor_info& info() const { return info_; }
+    void receive(plan p) { queue_.push_back(std::move(p)); }
+    void cancel(const std::vector<sequence_id>& ids) { cancelled_.insert(ids.begin(), ids.end()); }
+    bool has_work() const { return !queue_.empty(); }
+    std::uint64_t plan_started() const { return plan_started_; }
+    const plan& next() const { return queue_.front(); }
+    /// Runs the oldest plan. Nothing: it died of a row.
+    std::optional<plan_result> step();
+    std::size_t committed_segments() const { return segments_.size(); }
+    std::size_t open_sequences() const { return sequences_.size(); }
+
+    std::vector<std::string> faults;     ///< what the scheduler did wrong; empty is good
+    std::uint64_t rows_after_cancel = 0;  ///< computed though cancelled before the plan started
+
+ private:
+    struct slot {
+        std::int32_t pos = -1;
+        token_id token = -1;
+    };
+    struct sequence {
+        std::vector<token_id> tokens;
+        std::int64_t n_prompt = 0;
+        sequence_params params;
+        std::vector<std::vector<model::block_id>> tables;
+        bool ended = false;
+    };
+    using block = std::vector<slot>;
+
+    void fault(const std::string& what);
+    bool run_op(const kv_op& op);
+    block* find(std::size_t group, model::block_id b);
+    void write(const plan_row& row, sequence& s);
+    bool look(const plan_row& row, const sequence& s);
+    void sample(sequence& s, row_result& r);
+
+    executor_info info_;
+    model::kv_layout layout_;
+    std::mt19937_64& random_;
+    double commit_failure_;
+    std::deque<plan> queue_;
+    std::set<sequence_id> cancelled_;
+    std::map<sequence_id, sequence> sequences_;
+    std::map<std::uint64_t, std::uint32_t> segments_;  ///< committed -> group
+    std::map<std::pair<std::size_t, model::block_id>, block> blocks_;
+    std::uint64_t plan_started_ = 0, last_plan_ = 0;
+};
+
+}  // namespace troupe::actors::sim
