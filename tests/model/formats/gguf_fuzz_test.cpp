@@ -2,7 +2,7 @@
 // with every 8 bytes set to extreme values.
 #include <gtest/gtest.h>
 
-#include "tests/support/gguf_writer.hpp"
+#include "tests/support/gguf_builder.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
@@ -17,7 +17,7 @@ void replay(const std::vector<std::byte>& bytes, std::size_t size) {
 }
 
 std::vector<std::byte> small_file() {
-    troupe::testing::gguf_writer w;
+    troupe::testing::gguf_builder w;
     w.set("general.architecture", "llama").set("general.alignment", std::uint32_t{32}).set("x.count", std::uint32_t{2});
     w.set("x.flag", true).set("x.scale", 0.5F);
     w.set_array("x.words", std::vector<std::string>{"a", "", "bc"})

@@ -6,13 +6,13 @@
 #include <cstdlib>
 #include <limits>
 
-#include "tests/support/gguf_writer.hpp"
+#include "tests/support/gguf_builder.hpp"
 
 namespace troupe::model {
 
 namespace {
 
-using troupe::testing::gguf_writer;
+using troupe::testing::gguf_builder;
 
 /// The bytes stay alive as long as the file.
 struct opened {
@@ -21,7 +21,7 @@ struct opened {
     const gguf_file* operator->() const { return file.get(); }
 };
 
-opened parse(const gguf_writer& writer) {
+opened parse(const gguf_builder& writer) {
     opened result{writer.bytes(), nullptr};
     auto file = gguf_file::parse(result.bytes);
     if (file) {
@@ -39,7 +39,7 @@ template <class T> void expect_malformed(const result<T>& value, const std::stri
 }
 
 opened every_type() {
-    gguf_writer w;
+    gguf_builder w;
     w.set("a.u8", std::uint8_t{200}).set("a.i8", std::int8_t{-3}).set("a.u16", std::uint16_t{60000});
     w.set("a.i16", std::int16_t{-300}).set("a.u32", std::uint32_t{4000000000u}).set("a.i32", std::int32_t{-5});
     w.set("a.f32", 1.5F).set("a.yes", true).set("a.no", false).set("a.text", "h\0i");
@@ -120,7 +120,7 @@ TEST(gguf, unsuitable_types_and_values_name_the_key) {
 }
 
 TEST(gguf, a_bool_is_zero_or_one) {
-    gguf_writer w;
+    gguf_builder w;
     w.begin_value("a", troupe::testing::gguf_tag::boolean).raw(std::uint8_t{2});
     const auto file = parse(w);
     ASSERT_NE(file.file, nullptr);
@@ -128,7 +128,7 @@ TEST(gguf, a_bool_is_zero_or_one) {
 }
 
 TEST(gguf, keys_keep_their_order_and_types) {
-    gguf_writer w;
+    gguf_builder w;
     w.set("z", std::uint8_t{1}).set("a", "text").set_array("m", std::vector<float>{1});
     const auto file = parse(w);
     ASSERT_NE(file.file, nullptr);
@@ -148,14 +148,14 @@ TEST(gguf, describes_values_for_a_person) {
     EXPECT_EQ(file->describe("a.yes"), "true");
     EXPECT_EQ(file->describe("b.i32"), "[-1, 7] (2 x i32)");
     EXPECT_EQ(file->describe("b.strings"), R"(["", "one", "zwei"] (3 x string))");
-    gguf_writer w;
+    gguf_builder w;
     w.set_array("long", std::vector<std::int32_t>(100, 4));
     EXPECT_EQ(parse(w)->describe("long"), "[4, 4, 4, 4, 4, 4, 4, 4, ...] (100 x i32)");
 }
 
 TEST(gguf, finds_tensors_and_their_bytes) {
     for (const std::size_t alignment : {std::size_t{32}, std::size_t{64}, std::size_t{1}}) {
-        gguf_writer w;
+        gguf_builder w;
         w.alignment = alignment;
         if (alignment != 32) w.set("general.alignment", static_cast<std::uint32_t>(alignment));
         w.tensor("norm", {3}, 0, 12).tensor("w", {64, 2, 3}, 8, 6 * 2 * 34).tensor("half", {5, 2}, 1, 20);
@@ -190,7 +190,7 @@ TEST(gguf, knows_every_supported_tensor_type) {
              expectation{30, dtype::bf16, 512}, expectation{2, dtype::q4_0, 144}, expectation{3, dtype::q4_1, 160},
              expectation{6, dtype::q5_0, 176}, expectation{8, dtype::q8_0, 272}, expectation{12, dtype::q4_k, 144},
              expectation{13, dtype::q5_k, 176}, expectation{14, dtype::q6_k, 210}}) {
-        gguf_writer w;
+        gguf_builder w;
         w.tensor("t", {256}, number, bytes);
         const auto file = parse(w);
         ASSERT_NE(file.file, nullptr) << number;
@@ -200,7 +200,7 @@ TEST(gguf, knows_every_supported_tensor_type) {
 }
 
 TEST(gguf, reads_version_2) {
-    gguf_writer w;
+    gguf_builder w;
     w.version = 2;
     EXPECT_EQ(parse(w)->version(), 2u);
     EXPECT_EQ(every_type()->version(), 3u);

@@ -1,0 +1,67 @@
+// Adversarial texts: eight times the text may cost about eight times the time (n log n, plus caches and noise), and
+// nothing recurses by the length of the text.
+#include <algorithm>
+#include <chrono>
+
+#include "tests/model/tokenizers/tokenizer_data.hpp"
+
+namespace troupe::model::testing {
+
+namespace {
+
+std::string repeated(std::string_view unit, std::size_t bytes) {
+    std::string text;
+    text.reserve(bytes + unit.size());
+    while (text.size() < bytes) text += unit;
+    return text;
+}
+
+double seconds_of(const tokenizer& words, const std::string& text) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto tokens = words.encode(text, true, false);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    EXPECT_FALSE(tokens.empty());
+    return taken.count();
+}
+
+class linear_time : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(linear_time, in_the_length_of_the_text) {
+    const auto words = load(GetParam());
+    ASSERT_NE(words, nullptr);
+    const std::vector<std::string> units = {"a", " ", "\n", "\t ", " \n", "7", "'", "\u4e2d", "\U0001f600", "\u2581",
+        "<", "<|", "a ", "\u00ac", "=-", "\u0301", "\r", "<|im_end|>"};
+    constexpr std::size_t small = 1 << 13;
+    constexpr double most = 24;  // quadratic growth would be 64
+    for (const auto& unit : units) {
+        // The best of several runs: other processes share the machine.
+        double ratio = 2 * most;
+        for (int attempt = 0; attempt < 8 && ratio > most; ++attempt) {
+            const auto once = seconds_of(*words, repeated(unit, small));
+            ratio = std::min(ratio, seconds_of(*words, repeated(unit, 8 * small)) / once);
+        }
+        EXPECT_LT(ratio, most) << "repeated " << unit;
+    }
+}
+
+TEST_P(linear_time, half_a_million_spaces_before_a_letter) {
+    const auto words = load(GetParam());
+    ASSERT_NE(words, nullptr);
+    const auto text = repeated("\u00ac", 64) + std::string(1 << 19, ' ') + "\u00acx";
+    auto tokens = words->encode(text, false, false);
+    auto decoded = pieces_of(*words, tokens);
+    if (decoded.size() == text.size() + 1) decoded.erase(0, 1);
+    EXPECT_EQ(decoded, text);
+}
+
+INSTANTIATE_TEST_SUITE_P(vocabularies, linear_time,
+    ::testing::Values("smollm2", "gemma-3", "llama-bpe", "qwen2", "deepseek-llm", "deepseek-coder", "llama-spm"),
+    [](const auto& info) {
+        std::string name = info.param;
+        std::replace(name.begin(), name.end(), '-', '_');
+        return name;
+    });
+
+}  // namespace
+
+}  // namespace troupe::model::testing
