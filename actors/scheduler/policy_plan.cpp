@@ -263,16 +263,18 @@ void scheduler_policy::add_prompt_rows(plan& p, sent_plan& sent, steady_time now
 // ---- room ------------------------------------------------------------------------------------------------------------
 
 bool scheduler_policy::blocks_for(entry& e, std::int64_t end, steady_time now) {
-    switch (kv_->extend(e.kv, end)) {
-    case kv_manager::got::all: return true;
-    case kv_manager::got::soon: return false;
-    case kv_manager::got::short_: break;
+    using got = kv_manager::got;
+    got r = kv_->extend(e.kv, end);
+    if (r == got::short_) {
+        for (entry* other : running_)
+            if (other->active()) kv_->trim(other->kv, other->plan_pos, true);
+        r = kv_->extend(e.kv, end);
     }
-    for (entry* other : running_)
-        if (other->active()) kv_->trim(other->kv, other->plan_pos, true);
-    if (kv_->extend(e.kv, end) == kv_manager::got::all) return true;
-    make_room(e, now);
-    return e.active() && kv_->extend(e.kv, end) == kv_manager::got::all;
+    if (r == got::short_) {
+        make_room(e, now);
+        if (e.active()) r = kv_->extend(e.kv, end);
+    }
+    return r == got::all;
 }
 
 /// The youngest goes, be it the one that asks; the oldest always gets on.
