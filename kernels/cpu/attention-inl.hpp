@@ -2,6 +2,13 @@
 // on absolute positions only: dims ascend in a score, keys ascend in a value, pieces ascend in a merge.
 // Included once by each kernels_<isa>.cpp after rows-inl.hpp.
 
+// Loops over a tile's registers; left as loops they would live in memory.
+#if defined(__clang__)
+#define TROUPE_UNROLL _Pragma("unroll")
+#else
+#define TROUPE_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 namespace troupe::kernels::TROUPE_ISA {
 namespace {
 
@@ -35,17 +42,24 @@ struct pair_tile {
 template <int R, int B, class Type>
 inline void score_blocks(const piece_args& a, int b, pair_tile& t) {
     vf sum[R][B];
+    TROUPE_UNROLL
     for (int r = 0; r < R; ++r)
+        TROUPE_UNROLL
         for (int i = 0; i < B; ++i) sum[r][i] = zero();
     for (int d = 0; d < a.head_dim; ++d) {
         vf key[B];
+        TROUPE_UNROLL
         for (int i = 0; i < B; ++i) key[i] = Type::load16(a.k[b + i] + d * block * Type::bytes);
+        TROUPE_UNROLL
         for (int r = 0; r < R; ++r) {
             const vf q = set1(t.q[r][d]);
+            TROUPE_UNROLL
             for (int i = 0; i < B; ++i) sum[r][i] = fma(q, key[i], sum[r][i]);
         }
     }
+    TROUPE_UNROLL
     for (int r = 0; r < R; ++r)
+        TROUPE_UNROLL
         for (int i = 0; i < B; ++i) store(t.weight[r] + (b + i) * block, sum[r][i]);
 }
 
@@ -85,21 +99,28 @@ inline void softmax(const piece_args& a, int first_block, int end_block, pair_ti
 template <int R, int T, class Type>
 inline void value_vectors(const piece_args& a, const pair_tile& t, int r0, int from, int to, int d, float* o, std::int64_t o_stride) {
     vf sum[R][T];
+    TROUPE_UNROLL
     for (int r = 0; r < R; ++r)
+        TROUPE_UNROLL
         for (int i = 0; i < T; ++i) sum[r][i] = load(o + r * o_stride + d + i * lanes);
     for (int b = from / block; b * block < to; ++b) {
         const int key_from = b * block < from ? from : b * block, key_to = (b + 1) * block < to ? (b + 1) * block : to;
         const std::byte* v = a.v[b] + ((key_from - b * block) * a.v_stride + d) * Type::bytes;
         for (int key = key_from; key < key_to; ++key, v += a.v_stride * Type::bytes) {
             vf value[T];
+            TROUPE_UNROLL
             for (int i = 0; i < T; ++i) value[i] = Type::load16(v + i * lanes * Type::bytes);
+            TROUPE_UNROLL
             for (int r = 0; r < R; ++r) {
                 const vf w = set1(t.weight[r0 + r][key]);
+                TROUPE_UNROLL
                 for (int i = 0; i < T; ++i) sum[r][i] = fma(w, value[i], sum[r][i]);
             }
         }
     }
+    TROUPE_UNROLL
     for (int r = 0; r < R; ++r)
+        TROUPE_UNROLL
         for (int i = 0; i < T; ++i) store(o + r * o_stride + d + i * lanes, sum[r][i]);
 }
 
@@ -216,68 +237,6 @@ void piece_merge(const piece_args& a, softmax_state s, float* out) {
             float* to = out + (query(a, pair + r) - a.q);
             merge(t.max[r], t.sum[r], o + r * max_head_dim, a.head_dim, s.max + pair + r, s.sum + pair + r, to);
         }
-    }
-}
-
-void narrow_half_values(const float* x, std::int64_t n, std::uint16_t* y) {
-    std::int64_t i = 0;
-    for (; i + lanes <= n; i += lanes) narrow_half(load(x + i), y + i);
-    if (i == n) return;
-    std::uint16_t last[lanes];
-    narrow_half(load_n(x + i, static_cast<int>(n - i)), last);
-    for (int j = 0; i + j < n; ++j) y[i + j] = last[j];
-}
-
-/// n values; a multiple of 16 or a row that ends where nothing may be read: the rest goes through a copy.
-template <class Type>
-inline void widen_values(const std::byte* x, std::int64_t n, float* y) {
-    std::int64_t i = 0;
-    for (; i + lanes <= n; i += lanes) store(y + i, Type::load16(x + i * Type::bytes));
-    if (i == n) return;
-    std::byte last[lanes * Type::bytes] = {};
-    __builtin_memcpy(last, x + i * Type::bytes, static_cast<std::size_t>(n - i) * Type::bytes);
-    store_n(y + i, Type::load16(last), static_cast<int>(n - i));
-}
-
-void widen(dtype type, const std::byte* x, std::int64_t n, float* y) {
-    switch (type) {
-        case dtype::f16: return widen_values<as_f16>(x, n, y);
-        case dtype::bf16: return widen_values<as_bf16>(x, n, y);
-        default: return widen_values<as_f32>(x, n, y);
-    }
-}
-
-constexpr int q8_values = 32, q8_bytes = 34;
-
-inline float q8_scale(const std::byte* b) {
-    alignas(32) std::uint16_t bits[lanes] = {};
-    __builtin_memcpy(bits, b, 2);
-    alignas(64) float scale[lanes];
-    store(scale, widen_half(bits));
-    return scale[0];
-}
-
-void widen_q8_values(const std::byte* rows, int head_dim, int stride, float* y) {
-    for (int token = 0; token < block; ++token, y += stride)
-        for (int d = 0; d < head_dim; d += q8_values, rows += q8_bytes) {
-            const vf scale = set1(q8_scale(rows));
-            store(y + d, mul(widen_int8(rows + 2), scale));
-            store(y + d + lanes, mul(widen_int8(rows + 2 + lanes), scale));
-        }
-}
-
-void widen_q8_keys(const std::byte* rows, int head_dim, float* y) {
-    const std::int64_t row_bytes = head_dim / q8_values * q8_bytes;
-    alignas(64) float part[block][q8_values];
-    for (int d = 0; d < head_dim; d += q8_values, rows += q8_bytes, y += q8_values * block) {
-        for (int token = 0; token < block; ++token) {
-            const std::byte* b = rows + token * row_bytes;
-            const vf scale = set1(q8_scale(b));
-            store(part[token], mul(widen_int8(b + 2), scale));
-            store(part[token] + lanes, mul(widen_int8(b + 2 + lanes), scale));
-        }
-        for (int i = 0; i < q8_values; ++i)
-            for (int token = 0; token < block; ++token) y[i * block + token] = part[token][i];
     }
 }
 

@@ -7,5 +7,6 @@
 #include "kernels/cpu/math-inl.hpp"
 #include "kernels/cpu/rows-inl.hpp"
 #include "kernels/cpu/attention-inl.hpp"
+#include "kernels/cpu/kv-inl.hpp"
 #include "kernels/cpu/table-inl.hpp"
 // clang-format on

@@ -110,13 +110,12 @@ inline float reduce_max(vf a) {
 inline vd zero_d() { return {{_mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd()}}; }
 /// s + a * a in double; the product is exact.
 inline vd add_squares(vd s, vf a) {
-    const __m128 part[4] = {_mm256_castps256_ps128(a.lo), _mm256_extractf128_ps(a.lo, 1), _mm256_castps256_ps128(a.hi),
-        _mm256_extractf128_ps(a.hi, 1)};
-    for (int i = 0; i < 4; ++i) {
-        const __m256d x = _mm256_cvtps_pd(part[i]);
-        s.v[i] = _mm256_fmadd_pd(x, x, s.v[i]);
-    }
-    return s;
+    const auto part = [](__m128 x, __m256d sum) {
+        const __m256d d = _mm256_cvtps_pd(x);
+        return _mm256_fmadd_pd(d, d, sum);
+    };
+    return {{part(_mm256_castps256_ps128(a.lo), s.v[0]), part(_mm256_extractf128_ps(a.lo, 1), s.v[1]),
+        part(_mm256_castps256_ps128(a.hi), s.v[2]), part(_mm256_extractf128_ps(a.hi, 1), s.v[3])}};
 }
 /// Lanes i and i + 8, then i + 4, i + 2, i + 1.
 inline double reduce_add(vd s) {
@@ -134,8 +133,7 @@ inline vf widen_bfloat(const void* p) {
     const auto half = [](__m128i x) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16)); };
     return {half(_mm_loadu_si128(q)), half(_mm_loadu_si128(q + 1))};
 }
-inline vf widen_int8(const void* p) {
-    const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+inline vf widen_int8(__m128i bytes) {
     return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
 }
 inline void narrow_half(vf a, void* p) {

@@ -98,9 +98,7 @@ inline vf widen_half(const void* p) { return {_mm512_cvtph_ps(load_256(p))}; }
 inline vf widen_bfloat(const void* p) {
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load_256(p)), 16))};
 }
-inline vf widen_int8(const void* p) {
-    return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))))};
-}
+inline vf widen_int8(__m128i bytes) { return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))}; }
 inline void narrow_half(vf a, void* p) {
     _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));
 }
