@@ -15,6 +15,7 @@
 #include <caf/type_id.hpp>
 
 #include "actors/generation.hpp"
+#include "actors/kv_usage.hpp"
 #include "actors/plan.hpp"
 #include "core/error.hpp"
 #include "core/events.hpp"
@@ -101,18 +102,10 @@ struct submit_generation {
 // (compact_atom, std::uint64_t bytes) -> std::string JSON: evict cached blocks and return segments until at most this many
 //                                     bytes are committed (what is owned stays)
 // (compact_atom)                      -> std::string JSON: return the segments that are empty
-// (watch_atom, std::string text)      void: sequences whose prompt_text contains it are opened with watch_text; empty: none
+// (fault_spec)                        void: with request_contains: sequences whose prompt_text contains it are opened with watch_text
 // (drain_atom)                        -> bool: from now on submissions get shutting_down
 struct executor_up { caf::actor executor; executor_info info; };
 struct executor_down { std::uint64_t epoch = 0; std::string reason; std::uint64_t plan_started = 0; };
-
-/// What the KV memory holds, for the compactor.
-struct kv_usage {
-    std::uint64_t segment_bytes = 0;
-    std::int64_t segments_committed = 0, segments_empty = 0, segments_max = 0;
-    std::int64_t owned = 0, cached = 0, free = 0, unallocated = 0;  ///< blocks
-    bool idle = false;  ///< nothing waits and nothing runs
-};
 
 // ---- session (from the scheduler) --------------------------------------------------------------------------------------
 // Defined in actors/generation.hpp: generation_position, prompt_progress, generation_tokens, generation_stalled,
@@ -166,7 +159,6 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
     CAF_ADD_ATOM(troupe, troupe::actors, drain_atom, "drain")
     CAF_ADD_ATOM(troupe, troupe::actors, compact_atom, "compact")
     CAF_ADD_ATOM(troupe, troupe::actors, compactor_atom, "compactor")
-    CAF_ADD_ATOM(troupe, troupe::actors, watch_atom, "watch")
     CAF_ADD_ATOM(troupe, troupe::actors, counters_atom, "counters")
 CAF_END_TYPE_ID_BLOCK(troupe)
 
