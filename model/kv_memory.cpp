@@ -18,26 +18,23 @@ std::size_t reserved_bytes(const kv_layout& layout, std::uint32_t n_segments) {
 
 }  // namespace
 
-kv_memory::kv_memory(const kv_layout& layout, std::uint32_t n_segments)
-    : layout_(layout), n_segments_(n_segments), committed_(n_segments) {}
+kv_memory::kv_memory(const kv_layout& layout, std::uint32_t n_segments, void* mapped)
+    : layout_(layout), n_segments_(n_segments), mapped_(mapped),
+      base_(reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(mapped) + huge_page - 1) / huge_page * huge_page)),
+      committed_(n_segments) {}
 
 result<std::unique_ptr<kv_memory>> kv_memory::reserve(const kv_layout& layout, std::uint32_t n_segments) {
     CHECK(layout.segment_bytes > 0 && layout.segment_bytes % huge_page == 0);
-    std::unique_ptr<kv_memory> memory(new kv_memory(layout, n_segments));
-    std::size_t bytes = 0;
+    std::uint64_t bytes = 0;
     if (__builtin_mul_overflow(layout.segment_bytes, static_cast<std::uint64_t>(n_segments), &bytes) || bytes > SIZE_MAX / 2)
         return fail(errc::out_of_memory, "the KV range of " + std::to_string(n_segments) + " segments has no addresses");
     void* p = mmap(nullptr, reserved_bytes(layout, n_segments), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return fail(errc::out_of_memory, "the system refuses " + std::to_string(bytes >> 20) + " MiB of addresses for KV memory");
-    memory->mapped_ = p;
-    memory->base_ = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(p) + huge_page - 1) / huge_page * huge_page);
-    return memory;
+    return std::unique_ptr<kv_memory>(new kv_memory(layout, n_segments, p));
 }
 
-kv_memory::~kv_memory() {
-    if (mapped_ != nullptr) munmap(mapped_, reserved_bytes(layout_, n_segments_));
-}
+kv_memory::~kv_memory() { munmap(mapped_, reserved_bytes(layout_, n_segments_)); }
 
 bool kv_memory::committed(std::uint32_t segment) const {
     CHECK(segment < n_segments_);

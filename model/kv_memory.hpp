@@ -40,13 +40,13 @@ class kv_memory {
     void zero_block(std::size_t group, block_id b);
 
  private:
-    kv_memory(const kv_layout& layout, std::uint32_t n_segments);
+    kv_memory(const kv_layout& layout, std::uint32_t n_segments, void* mapped);
     std::byte* block(std::size_t group, block_id b) const;
 
     kv_layout layout_;
     std::uint32_t n_segments_;
-    void* mapped_ = nullptr;
-    std::byte* base_ = nullptr;
+    void* mapped_;  ///< what mmap gave; base_ is its first 2 MiB boundary
+    std::byte* base_;
     std::vector<std::atomic<bool>> committed_;
     std::atomic<std::uint32_t> n_committed_{0};
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -40,8 +41,8 @@ class gguf_writer {
         std::abort();
     }
 
-    /// The file; tensor data is zero.
-    std::string bytes() const {
+    /// Everything before the tensor data, padded.
+    std::string header() const {
         std::string out = "GGUF" + raw(std::uint32_t{3}) + raw(std::uint64_t{tensors.size()}) + raw(std::uint64_t{values.size()});
         for (const auto& [key, value] : values) out += packed(key) + value;
         std::uint64_t offset = 0;
@@ -52,9 +53,15 @@ class gguf_writer {
             offset += (t.bytes + 31) / 32 * 32;
         }
         out.resize((out.size() + 31) / 32 * 32);
-        out.resize(out.size() + offset);
         return out;
     }
+    std::uint64_t data_bytes() const {
+        std::uint64_t sum = 0;
+        for (const tensor& t : tensors) sum += (t.bytes + 31) / 32 * 32;
+        return sum;
+    }
+    /// The file; tensor data is zero.
+    std::string bytes() const { return header() + std::string(data_bytes(), '\0'); }
 
     std::vector<std::pair<std::string, std::string>> values;
     std::vector<tensor> tensors;
