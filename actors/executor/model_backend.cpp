@@ -77,7 +77,7 @@ class model_backend final : public backend {
     bool all_finite(const float* x, std::int64_t n) const override { return ops_.all_finite(x, n); }
     void parallel(std::int64_t n, const std::function<void(std::int64_t, int)>& task) override {
         if (n == 1) return task(0, 0);
-        threads_.run(n, task);
+        threads_.run(n, [&](std::int64_t i, int thread) { task(i, thread); });
     }
 
  private:

@@ -11,13 +11,16 @@ worker::worker(backend_loader load, progress_page& page, worker_callbacks callba
     : page_(page), callbacks_(std::move(callbacks)), faults_([this](std::string_view kind) { callbacks_.fired(kind); }),
       thread_([this, load = std::move(load)] { run(load); }) {}
 
-worker::~worker() {
+worker::~worker() { stop(); }
+
+void worker::stop() {
     {
         std::lock_guard lock(mutex_);
         stop_ = true;
     }
     wake_.notify_one();
-    thread_.join();
+    std::lock_guard lock(join_);
+    if (thread_.joinable()) thread_.join();
 }
 
 void worker::submit(plan p) {

@@ -32,7 +32,6 @@ class worker {
  public:
     /// Starts the thread. `page` outlives the worker.
     worker(backend_loader load, progress_page& page, worker_callbacks callbacks);
-    /// Ends after the plan that runs; waits for it.
     ~worker();
     worker(const worker&) = delete;
     worker& operator=(const worker&) = delete;
@@ -42,6 +41,8 @@ class worker {
     /// No plan started later, and no later pass of the running one, computes a row of these.
     void cancel(std::span<const sequence_id> ids);
     bool arm(const executor_fault& f) { return faults_.arm(f); }
+    /// Ends after the plan that runs, and waits for it. The others do nothing from then on.
+    void stop();
     executor_status status(std::uint64_t epoch) const { return read_status(page_, epoch); }
 
  private:
@@ -58,6 +59,7 @@ class worker {
     std::deque<plan> plans_;
     std::unordered_map<sequence_id, bool> cancelled_;  ///< every sequence that is open or in a plan to come
     bool stop_ = false;
+    std::mutex join_;
     std::thread thread_;
 };
 

@@ -12,6 +12,7 @@
 #include <caf/actor_system.hpp>
 
 #include "actors/executor/arguments.hpp"
+#include "actors/executor/backend.hpp"
 #include "actors/messages.hpp"
 #include "actors/supervisor/child_host.hpp"
 #include "core/ports.hpp"
@@ -46,6 +47,7 @@ std::unique_ptr<child_host> make_process_host(caf::actor_system& system, executo
     std::string program = "/proc/self/exe", std::vector<std::string> program_words = {"executor"});
 /// Runs it inside this process (--executor=inline): cannot be restarted, faults that stop a process are refused.
 std::unique_ptr<child_host> make_inline_host(caf::actor_system& system, executor_arguments arguments);
+std::unique_ptr<child_host> make_inline_host(caf::actor_system& system, backend_loader load);
 
 /// Messages the supervisor answers:
 ///   (health_atom)              -> health_report: a round trip to the executor of at most health_probe_deadline, cached for health_cache
