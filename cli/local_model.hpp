@@ -1,0 +1,53 @@
+// A model loaded into this process for one sequence at a time: what `generate` and `bench` run on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "kernels/ops.hpp"
+#include "model/kv_memory.hpp"
+#include "model/model.hpp"
+#include "model/tokenizers/tokenizer.hpp"
+
+namespace troupe::cli {
+
+struct local_options {
+    std::string path, kernels = "auto", kv_type = "f16";
+    std::int64_t threads = 0, ctx = 0;
+    std::int64_t positions = 0;  ///< key/value memory is committed for this many (rounded up); bounded by the context
+};
+
+class local_model {
+ public:
+    static result<std::unique_ptr<local_model>> load(const local_options& o);
+
+    const model::model_info& info() const { return model_->info(); }
+    const kernels::ops& ops() const { return *ops_; }
+    kernels::pool& threads() { return *threads_; }
+    int n_threads() const { return threads_->size(); }
+    std::int32_t n_ctx() const { return n_ctx_; }
+    const std::shared_ptr<const model::gguf_file>& file() const { return file_; }
+
+    /// Runs tokens at positions pos... in chunks; logits of the last one are in logits() afterwards.
+    void run(std::span<const model::token_id> tokens, std::int32_t pos);
+    std::span<const float> logits() const { return logits_; }
+
+ private:
+    local_model() = default;
+    result<void> reserve(std::int64_t positions);
+
+    std::shared_ptr<const model::gguf_file> file_;
+    const kernels::ops* ops_ = nullptr;
+    std::unique_ptr<kernels::pool> threads_;
+    std::unique_ptr<model::model> model_;
+    std::unique_ptr<model::kv_memory> memory_;
+    std::vector<std::vector<model::block_id>> tables_;  ///< by layer group; no block is ever freed here
+    std::vector<float> logits_;
+    std::int32_t n_ctx_ = 0;
+};
+
+}  // namespace troupe::cli
