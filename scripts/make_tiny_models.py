@@ -7,10 +7,11 @@ weights; the checksums below prove that the files are the same, byte for byte. N
 """
 import hashlib
 import os
-import struct
 import sys
 
 import numpy as np
+
+from gguf_bytes import F16, F32, gguf_bytes
 
 N_EMBD, N_FF, N_HEADS, N_KV_HEADS, N_VOCAB = 256, 512, 4, 2, 320
 
@@ -158,45 +159,16 @@ def metadata(family, spec):
     yield t + "add_space_prefix", "bool", True
 
 
-SCALARS = {"u32": (4, "<I"), "i32": (5, "<i"), "f32": (6, "<f"), "bool": (7, "<?")}  # GGUF type number, struct format
-
-
-def packed_string(text):
-    data = text.encode()
-    return struct.pack("<Q", len(data)) + data
-
-
-def packed_value(kind, value):
-    if kind == "string":
-        return struct.pack("<I", 8) + packed_string(value)
-    if kind == "strings":
-        return struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(packed_string, value))
-    if kind.endswith("s"):
-        number, form = SCALARS[kind[:-1]]
-        return struct.pack("<IIQ", 9, number, len(value)) + b"".join(struct.pack(form, v) for v in value)
-    number, form = SCALARS[kind]
-    return struct.pack("<I", number) + struct.pack(form, value)
-
-
-def padding(size, alignment=32):
-    return b"\0" * (-size % alignment)
-
-
 def build(family):
     """The bytes of the GGUF file: norms as F32, matrices as F16."""
     spec = FAMILIES[family]
-    values = [packed_string(key) + packed_value(kind, value) for key, kind, value in metadata(family, spec)]
-    table, data, offset, count = [], [], 0, 0
-    for name, x in tensors(family, spec):
-        number, stored = (0, x.astype("<f4")) if x.ndim == 1 else (1, x.astype("<f2"))
-        raw = stored.tobytes()
-        shape = x.shape[::-1]
-        table.append(packed_string(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, number, offset))
-        data += [raw, padding(len(raw))]
-        offset += len(raw) + len(data[-1])
-        count += 1
-    head = struct.pack("<4sIQQ", b"GGUF", 3, count, len(values)) + b"".join(values) + b"".join(table)
-    return b"".join([head, padding(len(head))] + data)
+
+    def stored(name, x):
+        if x.ndim == 1:
+            return name, x.shape, F32, x.astype("<f4").tobytes()
+        return name, x.shape, F16, x.astype("<f2").tobytes()
+
+    return gguf_bytes(metadata(family, spec), [stored(name, x) for name, x in tensors(family, spec)])
 
 
 def main():
