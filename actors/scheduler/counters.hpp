@@ -23,6 +23,7 @@ struct scheduler_observations {
         double ms = 0;
     };
     std::vector<double> first_token_ms, inter_token_ms, request_ms, queue_ms;
+    std::vector<double> recovery_ms;  ///< from an executor's death to the next token of a sequence it stopped
     std::vector<step> steps;
     std::vector<std::string> outcomes;  ///< stop, length, cancelled, or an error's wire name
 };

@@ -50,6 +50,7 @@ struct entry {
     std::int64_t cached = 0;           ///< prompt tokens the first run did not compute
     steady_time submitted{}, ready_since{};
     std::optional<steady_time> started, first_token, last_token, finished, stalled;
+    bool stalled_by_death = false;
     bool ran = false;                  ///< has been running: it is not a waiting request any more
     std::string numerics_id;           ///< of the incarnation that made its last token
     std::int64_t position = 0;         ///< as told last

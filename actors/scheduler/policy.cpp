@@ -119,6 +119,25 @@ void scheduler_policy::release_empty() {
     if (kv_) counters_.segments_released += kv_->release_empty();
 }
 
+kv_usage scheduler_policy::usage() const {
+    kv_usage u;
+    u.idle = idle();
+    if (!kv_) return u;
+    const block_pool& pool = kv_->pool();
+    u.segment_bytes = kv_->layout().segment_bytes;
+    u.segments_committed = pool.committed_segments();
+    u.segments_empty = pool.empty_segments();
+    u.segments_max = pool.max_segments();
+    for (std::size_t g = 0; g < pool.n_groups(); ++g) {
+        u.owned += pool.counts(g).owned;
+        u.cached += pool.counts(g).cached;
+        u.free += pool.counts(g).free;
+    }
+    // A segment that belongs to nobody could hold this many blocks of the first group.
+    u.unallocated = pool.unallocated_segments() * pool.blocks_per_segment(0);
+    return u;
+}
+
 // ---- waiting ---------------------------------------------------------------------------------------------------------
 
 bool scheduler_policy::waits_as_batch(const entry& e, steady_time now) const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "actors/generation.hpp"
+#include "actors/kv_usage.hpp"
 #include "actors/plan.hpp"
 #include "actors/scheduler/cost_model.hpp"
 #include "actors/scheduler/counters.hpp"
@@ -77,6 +78,7 @@ class scheduler_policy {
     const scheduler_counters& counters() const { return counters_; }
     scheduler_observations take_observations() { return std::exchange(observed_, {}); }
     const kv_manager* kv() const { return kv_ ? &*kv_ : nullptr; }
+    kv_usage usage() const;
     const std::optional<executor_info>& info() const { return info_; }
     const cost_model& costs() const { return costs_; }
     const std::map<generation_id, std::unique_ptr<entry>>& entries() const { return entries_; }

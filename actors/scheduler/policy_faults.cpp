@@ -53,6 +53,7 @@ void scheduler_policy::interrupt(entry& e, steady_time now) {
     e.k = 0;
     e.kv = {};
     if (e.is == phase::ending) return forget(e);
+    if (!e.stalled) e.stalled_by_death = true;
     stall(e, "executor_restart", now);
     requeue(e, now);
 }

@@ -110,8 +110,11 @@ void scheduler_policy::token_done(entry& e, const row_result& r, steady_time now
     if (e.stalled) {
         const bool changed = !e.numerics_id.empty() && e.numerics_id != info_->numerics_id;
         notices_.push_back(generation_moving{e.request.id, static_cast<std::int64_t>(to_ms(now - *e.stalled)), changed});
+        if (std::exchange(e.stalled_by_death, false)) {
+            ++counters_.resumed;
+            observed_.recovery_ms.push_back(to_ms(now - *e.stalled));
+        }
         e.stalled.reset();
-        ++counters_.resumed;
     }
     e.numerics_id = info_->numerics_id;
     const auto& ends = e.request.params.end_tokens;

@@ -1,0 +1,66 @@
+#include "actors/compactor/compactor_actor.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include "actors/compactor/policy.hpp"
+#include "actors/messages.hpp"
+#include "core/log.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct compactor_state {
+    static inline const char* name = "compactor";
+    std::unique_ptr<compactor_policy> policy;
+    caf::actor scheduler;
+    std::uint64_t timer = 0;  ///< number of the one that counts
+    std::optional<steady_time> due;
+};
+using compactor_self = caf::stateful_actor<compactor_state>;
+
+void go_on(compactor_self* self) {
+    auto& s = self->state;
+    const auto now = self->clock().now();
+    if (const auto order = s.policy->decide(now)) {
+        const bool shrink = order->what == compactor_policy::order::kind::shrink;
+        const auto said = [shrink](const std::string& what) { log::info("kv_memory_returned shrink={} now={}", shrink, what); };
+        const auto failed = [](const caf::error&) { log::warn("kv_memory_not_returned reason=scheduler_gone"); };
+        if (shrink) self->request(s.scheduler, 60s, compact_atom::value, order->bytes).then(said, failed);
+        else self->request(s.scheduler, 60s, compact_atom::value).then(said, failed);
+    }
+    const auto at = s.policy->wakeup();
+    if (!at || s.due == at) return;
+    s.due = at;
+    self->delayed_send(self, std::max<caf::timespan>(*at - now, 1ms), timer_atom::value, ++s.timer);
+}
+
+caf::behavior compactor_behavior(compactor_self* self, caf::actor scheduler, std::chrono::seconds shrink_after) {
+    self->state.policy = std::make_unique<compactor_policy>(shrink_after);
+    self->state.scheduler = scheduler;
+    self->send(scheduler, compactor_atom::value, caf::actor_cast<caf::actor>(self));
+    return {
+        [self](const kv_usage& u) {
+            self->state.policy->usage(u, self->clock().now());
+            go_on(self);
+        },
+        [self](timer_atom, std::uint64_t number) {
+            if (number != self->state.timer) return;
+            self->state.due.reset();
+            go_on(self);
+        },
+    };
+}
+
+}  // namespace
+
+caf::actor spawn_compactor(caf::actor_system& system, caf::actor scheduler, std::chrono::seconds shrink_after) {
+    return system.spawn(compactor_behavior, std::move(scheduler), shrink_after);
+}
+
+}  // namespace troupe::actors

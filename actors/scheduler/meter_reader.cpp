@@ -1,0 +1,43 @@
+#include "actors/scheduler/meter_reader.hpp"
+
+namespace troupe::actors {
+namespace {
+
+constexpr double seconds = 1e-3;  // of milliseconds
+
+}  // namespace
+
+void meter_reader::read(scheduler_policy& policy) {
+    const auto seen = policy.take_observations();
+    if (!meters_) return;
+    metrics& m = *meters_;
+    for (const double ms : seen.first_token_ms) m.time_to_first_token.Observe(ms * seconds);
+    for (const double ms : seen.inter_token_ms) m.inter_token.Observe(ms * seconds);
+    for (const double ms : seen.request_ms) m.e2e_seconds.Observe(ms * seconds);
+    for (const double ms : seen.queue_ms) m.queue_seconds.Observe(ms * seconds);
+    for (const double ms : seen.recovery_ms) m.recovery_seconds.Observe(ms * seconds);
+    for (const auto& outcome : seen.outcomes) m.request_finished(outcome);
+    for (const auto& s : seen.steps) m.step(s.decode && s.prompt ? "mixed" : s.decode ? "decode" : "prefill", s.ms * seconds);
+
+    const scheduler_counters& now = policy.counters();
+    const auto more = [&](auto scheduler_counters::*field) { return static_cast<double>(now.*field - last_.*field); };
+    m.requests_resumed.Increment(more(&scheduler_counters::resumed));
+    m.requests_lost.Increment(more(&scheduler_counters::poisoned));
+    m.prompt_tokens.Increment(more(&scheduler_counters::prompt_tokens));
+    m.generated_tokens.Increment(more(&scheduler_counters::generated_tokens));
+    m.prompt_seconds.Increment(more(&scheduler_counters::prompt_ms) * seconds);
+    m.generated_seconds.Increment(more(&scheduler_counters::generated_ms) * seconds);
+    m.preemptions.Increment(more(&scheduler_counters::preemptions));
+    m.prefix_cache(static_cast<std::int64_t>(more(&scheduler_counters::cache_hit_tokens)),
+        static_cast<std::int64_t>(more(&scheduler_counters::cache_miss_tokens)));
+    last_ = now;
+
+    m.queue_depth.Set(static_cast<double>(policy.n_waiting()));
+    m.running.Set(static_cast<double>(policy.n_running()));
+    const kv_usage u = policy.usage();
+    m.kv_blocks(u.owned, u.cached, u.free, u.unallocated);
+    m.kv_segments.Set(static_cast<double>(u.segments_committed));
+    m.kv_bytes("device", static_cast<double>(u.segments_committed) * static_cast<double>(u.segment_bytes));
+}
+
+}  // namespace troupe::actors
