@@ -1,0 +1,48 @@
+"""generate, bench and inspect from outside."""
+import json
+import subprocess
+import unittest
+
+from support import BINARY, SMOLLM2, TINY
+
+
+def run(*words):
+    r = subprocess.run([BINARY, *words], capture_output=True, text=True, timeout=100)
+    assert r.returncode == 0, r.stderr[-2000:]
+    return r.stdout
+
+
+class CommandLine(unittest.TestCase):
+    def test_generate(self):
+        prompt = "<|im_start|>user\nWhat is the capital of Germany?<|im_end|>\n<|im_start|>assistant\n"
+        text = run("generate", "-m", SMOLLM2, "-p", prompt, "-n", "16", "--temperature", "0")
+        self.assertIn("Berlin", text)
+        self.assertEqual(text, run("generate", "-m", SMOLLM2, "-p", prompt, "-n", "16", "--temperature", "0", "-t", "1"))
+        seeded = ["generate", "-m", SMOLLM2, "-p", "Once", "-n", "12", "--temperature", "1.5", "--seed"]
+        self.assertEqual(run(*seeded, "5"), run(*seeded, "5"))
+
+    def test_inspect(self):
+        facts = json.loads(run("inspect", TINY, "--json"))
+        self.assertEqual(facts["model"]["architecture"], "llama")
+        self.assertEqual(facts["model"]["n_layers"], 4)
+        self.assertGreater(facts["plan"]["total_bytes"], 0)
+        self.assertIn("blk.0.attn_q.weight", run("inspect", TINY, "--plan"))
+
+    def test_bench(self):
+        table = run("bench", "-m", TINY, "-p", "32,64", "-n", "8", "-r", "2", "-t", "1")
+        for name in ("pp32", "pp64", "tg8"):
+            self.assertIn(f"| {name} |", table)
+        rows = json.loads(run("bench", "-m", TINY, "-p", "16", "-n", "4", "-pg", "16,4", "-r", "2", "-o", "json"))
+        self.assertEqual([(r["n_prompt"], r["n_gen"]) for r in rows], [(16, 0), (0, 4), (16, 4)])
+        for r in rows:
+            self.assertEqual(len(r["samples_ns"]), 2)
+            self.assertGreater(r["avg_ts"], 0)
+
+    def test_version_and_help(self):
+        self.assertRegex(run("--version"), r"^\d+\.\d+\.\d+")
+        self.assertIn("--kv-type", run("serve", "--help"))
+        self.assertIn("queue_limit = 64", run("serve", "--print-default-config"))
+
+
+if __name__ == "__main__":
+    unittest.main()
