@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 """Write a model whose text is scripted: after token i always comes next(i). make_chain_model.py SCRIPT.json OUTPUT.gguf
 
-The embedding is the identity and the layers add nothing to it, so a position's logits depend on its token alone; the output
-matrix puts next(i) so far ahead that no temperature reaches another token. Split characters, stop strings, invalid bytes and end
-tokens can thus be played through a real model file. Needs no packages.
+The embedding is the identity and the layers add nothing to it, so a position's logits depend on its token alone; the
+output matrix puts next(i) so far ahead that no temperature reaches another token. Split characters, stop strings, invalid
+bytes and end tokens can thus be played through a real model file. Needs no packages.
 
 SCRIPT.json:
-  "cycle": [element, ...]            what follows a token that is in no list; starts again at its end unless that is an end token
-  "after": {"A": [element, ...]}     what follows that piece instead: the last character of a prompt selects a list
-  "chat_template": "..."             Jinja; absent: ChatML; null: the file has none
-  "end_tokens": ["<|eot|>", ...]     further control tokens that end an answer; the first is the file's end of turn
-  "context", "layers", "ff"          sizes (4096, 1, 64); a large ff slows every step down
-An element is a piece of text, a number 0..255 (that byte's token), {"end": true} for </s> or {"end": "<|eot|>"}. A token has one
-successor, so no element may occur twice.
+  "cycle": [element, ...]          what follows a token that is in no list; starts again at its end unless that is an end
+                                   token
+  "after": {"A": [element, ...]}   what follows that piece instead: the last character of a prompt selects a list
+  "chat_template": "..."           Jinja; absent: ChatML; null: the file has none
+  "end_tokens": ["<|eot|>", ...]   further control tokens that end an answer; the first is the file's end of turn
+  "context", "layers", "ff"        sizes (4096, 1, 64); a large ff slows every step down
+An element is a piece of text, a number 0..255 (that byte's token), {"end": true} for </s> or {"end": "<|eot|>"}. A token
+has one successor, so no element may occur twice.
 """
 import array
 import json
@@ -21,10 +22,10 @@ import sys
 from gguf_bytes import F32, gguf_bytes
 
 NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6
-BASE = [("<unk>", UNKNOWN), ("<s>", CONTROL), ("</s>", CONTROL), ("<|im_start|>", CONTROL), ("<|im_end|>", CONTROL)]
+BASE = [("<unk>", UNKNOWN)] + [(piece, CONTROL) for piece in ("<s>", "</s>", "<|im_start|>", "<|im_end|>")]
 BOS, EOS, FIRST_BYTE, HEAD = 1, 2, len(BASE), 64
-CHATML = ("{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
-          "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+CHATML = ("{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
+          "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 
 
 class BadScript(Exception):
@@ -34,7 +35,8 @@ class BadScript(Exception):
 class Vocabulary:
     def __init__(self):
         self.pieces, self.kinds, self.ids = [], [], {}
-        for piece, kind in BASE + [(f"<0x{b:02X}>", BYTE) for b in range(256)] + [(chr(c), NORMAL) for c in range(32, 127)]:
+        byte_tokens = [(f"<0x{b:02X}>", BYTE) for b in range(256)]
+        for piece, kind in BASE + byte_tokens + [(chr(c), NORMAL) for c in range(32, 127)]:
             self.add(piece, kind)
 
     def add(self, text, kind=NORMAL):
@@ -66,7 +68,8 @@ def successors(script, vocabulary):
     for name in script.get("end_tokens", []):
         vocabulary.add(name, CONTROL)
     cycle = [vocabulary.element(e) for e in script["cycle"]]
-    selected = {vocabulary.add(piece): [vocabulary.element(e) for e in elements] for piece, elements in script.get("after", {}).items()}
+    selected = {vocabulary.add(piece): [vocabulary.element(e) for e in elements]
+                for piece, elements in script.get("after", {}).items()}
     if not cycle or not all(selected.values()):
         raise BadScript("a list is empty")
     follow, ends = {}, lambda t: vocabulary.kinds[t] == CONTROL

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Write the tiny random-weight models of the golden tests: make_tiny_models.py OUTPUT_FOLDER [llama | gemma3 ...]
 
-Weights come from numpy's PCG64 stream by a fixed seed and are rounded to values that float16 and bfloat16 both hold, so that one
-set of numbers is the same model in either type. The expected logits in tests/data/logits were computed from exactly these
-weights; the checksums below prove that the files are the same, byte for byte. Needs numpy only.
+Weights come from numpy's PCG64 stream by a fixed seed and are rounded to values that float16 and bfloat16 both hold, so
+that one set of numbers is the same model in either type. The expected logits in tests/data/logits were computed from
+exactly these weights; the checksums below prove that the files are the same, byte for byte. Needs numpy only.
 """
 import hashlib
 import os
@@ -15,7 +15,7 @@ from gguf_bytes import F16, F32, gguf_bytes
 
 N_EMBD, N_FF, N_HEADS, N_KV_HEADS, N_VOCAB = 256, 512, 4, 2, 320
 
-# seed: chosen so that no top-2 gap of the greedy text is small; q_gain, norm means: so that attention is neither flat nor one-hot
+# seed: no top-2 gap of the greedy text is small; q_gain and the norm means: attention is neither flat nor one-hot
 FAMILIES = {
     "llama": dict(seed=3, layers=4, head_dim=64, rope_base=1e4, eps=1e-5, q_gain=1.5, embd_gain=3.0,
                   sha256="76c436e65db31888b1ffe87b73b445fe7709d45c8df40f2c05fc4a9a9262f77f"),
