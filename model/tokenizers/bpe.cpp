@@ -4,6 +4,7 @@
 #include "model/tokenizers/families.hpp"
 #include "model/tokenizers/flat_map.hpp"
 #include "model/tokenizers/merge.hpp"
+#include "model/tokenizers/piece_cache.hpp"
 #include "model/tokenizers/pretokenizer.hpp"
 #include "model/tokenizers/tokenizer_base.hpp"
 #include "model/tokenizers/utf8.hpp"
@@ -107,9 +108,11 @@ class bpe_tokenizer final : public tokenizer_base {
         std::vector<std::uint32_t> spare;
         pre_.split(text, ends, spare);
         merge_scratch scratch;
+        piece_cache cache(text.size());
         std::size_t begin = 0;
         for (const auto end : ends) {
-            encode_piece(text.substr(begin, end - begin), scratch, out);
+            cache.append(text.substr(begin, end - begin), out,
+                [&](std::string_view piece, std::vector<token_id>& ids) { encode_piece(piece, scratch, ids); });
             begin = end;
         }
     }

@@ -8,6 +8,7 @@
 #include "model/tokenizers/families.hpp"
 #include "model/tokenizers/flat_map.hpp"
 #include "model/tokenizers/merge.hpp"
+#include "model/tokenizers/piece_cache.hpp"
 #include "model/tokenizers/tokenizer_base.hpp"
 #include "model/tokenizers/utf8.hpp"
 
@@ -159,18 +160,23 @@ void spm_tokenizer::encode_fragment(std::string_view text, bool after_special, s
     append_unescaped(unescaped, text);
     const std::string_view all = unescaped;
     merge_scratch scratch;
+    piece_cache cache(all.size());
+    const auto encode = [&](std::string_view run) {
+        cache.append(
+            run, out, [&](std::string_view piece, std::vector<token_id>& ids) { encode_run(piece, scratch, ids); });
+    };
     std::size_t begin = 0;
     auto left = utf8::decode(all.data());
     for (std::size_t at = left.length; at < all.size();) {
         const auto right = utf8::decode(all.data() + at);
         if (!neighbours_.has(left.value, right.value)) {
-            encode_run(all.substr(begin, at - begin), scratch, out);
+            encode(all.substr(begin, at - begin));
             begin = at;
         }
         at += right.length;
         left = right;
     }
-    encode_run(all.substr(begin), scratch, out);
+    encode(all.substr(begin));
 }
 
 void spm_tokenizer::encode_run(std::string_view text, merge_scratch& scratch, std::vector<token_id>& out) const {
