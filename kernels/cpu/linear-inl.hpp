@@ -52,27 +52,27 @@ TROUPE_INLINE void each_quad(const std::byte* p, F&& f) {
     });
 }
 
-// -- formats: how a block's scales are read, and the one accumulate of each kind ------------------
+// -- formats: how a block's scales are read, and the one accumulate of each kind -----------------------
 // `bits`: of a level; `subs`: blocks of 32 that share the scales of one open(); `value_bytes`: of a block of 32;
-// `scale_bytes`: of one open(). A format is opened, then for each block: select(sub), dots, accumulate.
+// `scale_bytes`: of one open(). A format is opened, then for each block: select(sub), dots, finish.
 
-/// acc + (dw * da) * isum: the only place where a quantized product meets float.
-TROUPE_INLINE vf accumulate(vf acc, vf dw, vf da, vi isum) { return fma(mul(dw, da), to_float(isum), acc); }
+/// acc + dw * (da0 * isum0 + da1 * isum1): the only place where a quantized product meets float.
+TROUPE_INLINE vf accumulate(vf acc, vf dw, const act_block& a, vi isum0, vi isum1) {
+    const vf first = mul(broadcast(a.d[0]), to_float(isum0));
+    return fma(dw, fma(broadcast(a.d[1]), to_float(isum1), first), acc);
+}
 
-/// q4_0, q5_0: d * (level - Offset).
+/// q4_0, q5_0: d * (level - 2^(Bits - 1)).
 template <int Bits>
 struct centred_format {
     static constexpr int bits = Bits, subs = 1, value_bytes = vector_bytes * (Bits == 4 ? 4 : 5);
-    static constexpr int scale_bytes = 2 * lanes, log2_offset = Bits - 1;
+    static constexpr int scale_bytes = 2 * lanes;
     using dot = dot32<Bits>;
-    vf d;
-    vi ones;
-    TROUPE_INLINE void open(const std::byte* s) { d = load_half(s), ones = int16_ones(); }
+    vf d, m;
+    TROUPE_INLINE void open(const std::byte* s) { d = load_half(s), m = mul(d, broadcast(1 << (Bits - 1))); }
     TROUPE_INLINE void select(const std::byte*, int) {}
-    TROUPE_INLINE const vi& dot_argument() const { return ones; }
     TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const {
-        const vi offset = shift_left_i32<log2_offset>(broadcast_i32(a.sum));
-        return accumulate(acc, d, broadcast(a.d), sub_i32(s.total(), offset));
+        return fnma(m, broadcast(a.d_sum), accumulate(acc, d, a, s.sum[0], s.sum[1]));
     }
 };
 
@@ -81,13 +81,10 @@ struct q4_1_format {
     static constexpr int bits = 4, subs = 1, value_bytes = vector_bytes * 4, scale_bytes = 4 * lanes;
     using dot = dot32<4>;
     vf d, m;
-    vi ones;
-    TROUPE_INLINE void open(const std::byte* s) { d = load_half(s), m = load_half(s + 2 * lanes), ones = int16_ones(); }
+    TROUPE_INLINE void open(const std::byte* s) { d = load_half(s), m = load_half(s + 2 * lanes); }
     TROUPE_INLINE void select(const std::byte*, int) {}
-    TROUPE_INLINE const vi& dot_argument() const { return ones; }
     TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const {
-        acc = accumulate(acc, d, broadcast(a.d), s.total());
-        return fma(m, broadcast(a.d_sum), acc);
+        return fma(m, broadcast(a.d_sum), accumulate(acc, d, a, s.sum[0], s.sum[1]));
     }
 };
 
@@ -96,14 +93,13 @@ struct q8_0_format {
     static constexpr int bits = 8, subs = 1, value_bytes = vector_bytes * 8, scale_bytes = 2 * lanes;
     using dot = dot32_signed;
     vf d;
-    vi ones;
-    TROUPE_INLINE void open(const std::byte* s) { d = load_half(s), ones = int16_ones(); }
+    TROUPE_INLINE void open(const std::byte* s) { d = load_half(s); }
     TROUPE_INLINE void select(const std::byte*, int) {}
-    TROUPE_INLINE const vi& dot_argument() const { return ones; }
+    TROUPE_INLINE static vi centred(vi sum, std::int32_t centre) {
+        return offset_q8 ? sub_i32(sum, shift_left_i32<2>(broadcast_i32(centre))) : sum;
+    }
     TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const {
-        vi sum = s.total();
-        if constexpr (offset_q8) sum = sub_i32(sum, shift_left_i32<7>(broadcast_i32(a.sum)));
-        return accumulate(acc, d, broadcast(a.d), sum);
+        return accumulate(acc, d, a, centred(s.sum[0], a.centre[0]), centred(s.sum[1], a.centre[1]));
     }
 };
 
@@ -114,41 +110,32 @@ struct k_format {
     static constexpr int scale_bytes = 4 * lanes + subs * 2 * lanes;
     using dot = dot32<Bits>;
     vf d_all, min_all, d, m;
-    vi ones;
-    TROUPE_INLINE void open(const std::byte* s) {
-        d_all = load_half(s), min_all = load_half(s + 2 * lanes), ones = int16_ones();
-    }
+    TROUPE_INLINE void open(const std::byte* s) { d_all = load_half(s), min_all = load_half(s + 2 * lanes); }
     TROUPE_INLINE void select(const std::byte* s, int sub) {
         const std::byte* p = s + 4 * lanes + sub * 2 * lanes;
         d = mul(d_all, load_u8(p)), m = mul(min_all, load_u8(p + lanes));
     }
-    TROUPE_INLINE const vi& dot_argument() const { return ones; }
     TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const {
-        acc = accumulate(acc, d, broadcast(a.d), s.total());
-        return fnma(m, broadcast(a.d_sum), acc);
+        return fnma(m, broadcast(a.d_sum), accumulate(acc, d, a, s.sum[0], s.sum[1]));
     }
 };
 
-/// q6_k: d * scale[16 values] * (level - 32). The scales are applied to the integer sums; |isum| <= 2^24 is exact in
-/// float.
+/// q6_k: d * scale[16 values] * (level - 32). The product d * scale (11 + 7 bits) is exact.
 struct q6_k_format {
     static constexpr int bits = 6, subs = 8, value_bytes = vector_bytes * 6;
     static constexpr int scale_bytes = 2 * lanes + subs * 2 * lanes;
-    using dot = dot32_scaled;
-    vf d;
-    vi pairs;
-    half_scales scales;
-    TROUPE_INLINE void open(const std::byte* s) { d = load_half(s); }
+    using dot = dot32<6>;
+    vf d_all, d[2];
+    TROUPE_INLINE void open(const std::byte* s) { d_all = load_half(s); }
     TROUPE_INLINE void select(const std::byte* s, int sub) {
-        pairs = load_i8_pairs(s + 2 * lanes + sub * 2 * lanes);
-        scales.set(pairs);
+        const std::byte* p = s + 2 * lanes + sub * 2 * lanes;
+        d[0] = mul(d_all, load_i8(p)), d[1] = mul(d_all, load_i8(p + lanes));
     }
-    TROUPE_INLINE const half_scales& dot_argument() const { return scales; }
     TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const {
-        std::int32_t halves;
-        __builtin_memcpy(&halves, a.half, sizeof halves);
-        const vi offset = shift_left_i32<5>(madd_i16(pairs, broadcast_i32(halves)));
-        return accumulate(acc, d, broadcast(a.d), sub_i32(s.total(scales), offset));
+        const vi sum0 = sub_i32(s.sum[0], broadcast_i32(a.centre[0]));
+        const vi sum1 = sub_i32(s.sum[1], broadcast_i32(a.centre[1]));
+        acc = fma(d[0], mul(broadcast(a.d[0]), to_float(sum0)), acc);
+        return fma(d[1], mul(broadcast(a.d[1]), to_float(sum1)), acc);
     }
 };
 
@@ -173,6 +160,7 @@ void quantized_tile_rows(const linear_args& a, std::int64_t g, std::int64_t toke
     const std::byte* scales = a.w + g * a.group_bytes;
     const std::byte* values = scales + a.scale_bytes;
     const act_block* act = a.q + token * blocks;
+    const vi ones = int16_ones();
     vf acc[N];
     repeat<N>([&](auto t) TROUPE_FORCE { acc[t.value] = zero(); });
     for (std::int64_t b = 0; b < blocks; b += Format::subs, scales += Format::scale_bytes) {
@@ -184,7 +172,7 @@ void quantized_tile_rows(const linear_args& a, std::int64_t g, std::int64_t toke
             each_quad<Format::bits>(values, [&](auto q, vi w) TROUPE_FORCE {
                 constexpr int Q = decltype(q)::value;
                 repeat<N>([&](auto t) TROUPE_FORCE {
-                    dots[t.value].template add<Q>(w, broadcast_quad(act[t.value * blocks].q + 4 * Q), f.dot_argument());
+                    dots[t.value].template add<Q>(w, broadcast_quad(act[t.value * blocks].q + 4 * Q), ones);
                 });
             });
             repeat<N>([&](auto t) TROUPE_FORCE {

@@ -8,15 +8,16 @@
 
 namespace troupe::kernels {
 
-/// 32 activations of one row as int8: x = d * q, d = max|x| / 127.
+/// 32 activations of one row as int8, with a scale for each half of 16: x = d * q, d = max|x| / 127. Halves, because
+/// SmolLM2 (Q4_1) has outlier channels: its mean KL divergence to the float reference was 1.11 times llama.cpp's with
+/// one scale for 32 and is 0.54 times with two, for a tenth of the speed.
 struct act_block {
     std::int8_t q[32];
-    float d;
-    float d_sum;           ///< d * sum of q, for types with a minimum
-    std::int16_t half[2];  ///< sum of q[0..16) and of q[16..32)
-    std::int32_t sum;      ///< of q
+    float d[2];
+    float d_sum;             ///< sum of d * q, for types with a minimum
+    std::int32_t centre[2];  ///< 32 * sum of q of the half, for types whose levels are stored with an offset
 };
-static_assert(sizeof(act_block) == 48);
+static_assert(sizeof(act_block) == 52);
 
 /// One matrix times n rows of activations.
 struct linear_args {

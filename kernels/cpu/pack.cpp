@@ -143,7 +143,7 @@ void write_scales(dtype t, const u8* b, int lanes, int lane, u8* out) {
         break;
     case dtype::q6_k:
         std::memcpy(out + 2 * lane, b + 208, 2);
-        for (int j = 0; j < k_subs; ++j) std::memcpy(out + f16_row + (j * lanes + lane) * 2, b + 192 + 2 * j, 2);
+        for (int j = 0; j < 2 * k_subs; ++j) out[f16_row + j * lanes + lane] = b[192 + j];
         break;
     default:
         CHECK(false, "a quantized type");

@@ -7,7 +7,7 @@
 //           q4_0 q5_0 q8_0 a block of 32: f16 d[lanes]
 //           q4_1           a block of 32: f16 d[lanes], f16 m[lanes]
 //           q4_k q5_k      a block of 256: f16 d[lanes], f16 dmin[lanes], then 8 times u8 scale[lanes], u8 min[lanes]
-//           q6_k           a block of 256: f16 d[lanes], then 8 times i8 scale[lanes][2] (one for each 16 values)
+//           q6_k           a block of 256: f16 d[lanes], then 8 times i8 scale[2][lanes] (of each 16 values)
 //   values  f32 f16 bf16   for each column: value[lanes]
 //           q8_0           a block of 32: 8 quads; a quad is 4 consecutive columns of each row, byte 4 * row + column
 //           4 to 6 bits    a block of 32: 4 vectors of low nibbles, vector p = quad 2p | quad 2p + 1 << 4;

@@ -49,9 +49,8 @@ TROUPE_INLINE vf load_bfloat(const std::byte* p) {
 TROUPE_INLINE vf load_u8(const std::byte* p) {
     return to_float(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }
-/// Two int8 a lane, widened to the two int16 of the lane.
-TROUPE_INLINE vi load_i8_pairs(const std::byte* p) {
-    return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+TROUPE_INLINE vf load_i8(const std::byte* p) {
+    return to_float(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }
 
 // -- bytes ----------------------------------------------------------------------------------------
@@ -77,13 +76,13 @@ TROUPE_INLINE vi field(vi v, std::int8_t mask) {
 TROUPE_INLINE void settle(vi& v) { asm volatile("" : "+x"(v)); }
 
 // -- integer dot products -------------------------------------------------------------------------
-/// Exact sum over a block of 32 = 8 quads of unsigned weights below 2^Bits (lane = row) times int8 activations in
-/// [-127, 127]. Pairs are kept in int16 as long as they cannot overflow: 2 * 127 * (2^Bits - 1) * quads < 2^15.
+/// Exact sums over the two halves of a block of 32 = 8 quads of unsigned weights below 2^Bits (lane = row) times int8
+/// activations in [-127, 127]. Pairs stay in int16 while they cannot overflow: 2 * 127 * (2^Bits - 1) * quads < 2^15.
 template <int Bits>
 struct dot32 {
-    static constexpr int quads = Bits <= 4 ? 8 : Bits == 5 ? 4 : 2;
+    static constexpr int quads = Bits <= 5 ? 4 : 2;
     static_assert(2 * 127 * ((1 << Bits) - 1) * quads < (1 << 15));
-    vi pairs, sum;
+    vi pairs, sum[2];
 
     template <int Q>
     TROUPE_INLINE void add(vi w, vi a, vi ones) {
@@ -92,53 +91,23 @@ struct dot32 {
         settle(pairs);
         if constexpr (Q % quads == quads - 1) {
             const vi s = _mm256_madd_epi16(pairs, ones);
-            sum = Q == quads - 1 ? s : _mm256_add_epi32(sum, s);
-            settle(sum);
+            sum[Q / 4] = Q % 4 == quads - 1 ? s : _mm256_add_epi32(sum[Q / 4], s);
+            settle(sum[Q / 4]);
         }
     }
-    TROUPE_INLINE vi total() const { return sum; }
 };
 
-/// The factor of each half block of 16 (int16 pairs from load_i8_pairs), ready for dot32_scaled.
-struct half_scales {
-    vi half[2];
-    TROUPE_INLINE void set(vi pairs) {
-        half[0] = _mm256_blend_epi16(pairs, _mm256_slli_epi32(pairs, 16), 0xaa);
-        half[1] = _mm256_blend_epi16(_mm256_srli_epi32(pairs, 16), pairs, 0xaa);
-    }
-};
-
-/// As dot32<6>, each half of the block multiplied by its own int8 factor. Exact: below 2^27.
-struct dot32_scaled {
-    vi pairs, sum;
-
-    template <int Q>
-    TROUPE_INLINE void add(vi w, vi a, const half_scales& scales) {
-        const vi p = _mm256_maddubs_epi16(w, a);
-        if constexpr (Q % 2 == 0) {
-            pairs = p;
-            settle(pairs);
-        } else {
-            const vi s = _mm256_madd_epi16(_mm256_add_epi16(pairs, p), scales.half[Q / 4]);
-            sum = Q == 1 ? s : _mm256_add_epi32(sum, s);
-            settle(sum);
-        }
-    }
-    TROUPE_INLINE vi total(const half_scales&) const { return sum; }
-};
-
-/// Exact sum over a block of 32 of int8 weights times int8 activations in [-127, 127]: |w| times (a with w's sign),
-/// since the instruction wants one unsigned side; 2 * 128 * 127 stays below 2^15.
+/// The same for int8 weights: |w| times (a with w's sign), since the instruction wants one unsigned side; 2 * 128 * 127
+/// stays below 2^15.
 struct dot32_signed {
-    vi sum;
+    vi sum[2];
 
     template <int Q>
     TROUPE_INLINE void add(vi w, vi a, vi ones) {
         const vi s = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w)), ones);
-        sum = Q == 0 ? s : _mm256_add_epi32(sum, s);
-        settle(sum);
+        sum[Q / 4] = Q % 4 == 0 ? s : _mm256_add_epi32(sum[Q / 4], s);
+        settle(sum[Q / 4]);
     }
-    TROUPE_INLINE vi total() const { return sum; }
 };
 
 TROUPE_INLINE vi int16_ones() { return _mm256_set1_epi16(1); }
@@ -148,8 +117,6 @@ template <int Shift>
 TROUPE_INLINE vi shift_left_i32(vi a) {
     return _mm256_slli_epi32(a, Shift);
 }
-/// Sum of the two products of int16 in each lane.
-TROUPE_INLINE vi madd_i16(vi a, vi b) { return _mm256_madd_epi16(a, b); }
 
 }  // namespace
 }  // namespace troupe::kernels::avx2

@@ -46,8 +46,8 @@ TROUPE_INLINE vf load_bfloat(const std::byte* p) {
 TROUPE_INLINE vf load_u8(const std::byte* p) {
     return to_float(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
-TROUPE_INLINE vi load_i8_pairs(const std::byte* p) {
-    return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+TROUPE_INLINE vf load_i8(const std::byte* p) {
+    return to_float(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
 
 // -- bytes ----------------------------------------------------------------------------------------
@@ -70,36 +70,15 @@ TROUPE_INLINE vi field(vi v, std::int8_t mask) {
 // -- integer dot products: vpdpbusd keeps 32-bit sums, so nothing can overflow --------------------
 template <int Bits>
 struct dot32 {
-    vi sum;
-
-    template <int Q>
-    TROUPE_INLINE void add(vi w, vi a, vi) {
-        sum = _mm512_dpbusd_epi32(Q == 0 ? _mm512_setzero_si512() : sum, w, a);
-    }
-    TROUPE_INLINE vi total() const { return sum; }
-};
-
-struct half_scales {
-    vi half[2];
-    TROUPE_INLINE void set(vi pairs) {
-        half[0] = _mm512_srai_epi32(_mm512_slli_epi32(pairs, 16), 16);
-        half[1] = _mm512_srai_epi32(pairs, 16);
-    }
-};
-
-struct dot32_scaled {
     vi sum[2];
 
     template <int Q>
-    TROUPE_INLINE void add(vi w, vi a, const half_scales&) {
+    TROUPE_INLINE void add(vi w, vi a, vi) {
         sum[Q / 4] = _mm512_dpbusd_epi32(Q % 4 == 0 ? _mm512_setzero_si512() : sum[Q / 4], w, a);
-    }
-    TROUPE_INLINE vi total(const half_scales& scales) const {
-        return _mm512_add_epi32(_mm512_mullo_epi32(sum[0], scales.half[0]), _mm512_mullo_epi32(sum[1], scales.half[1]));
     }
 };
 
-/// Weights come with 128 added (offset_q8); the caller takes 128 * (sum of the activations) away.
+/// Weights come with 128 added (offset_q8); the caller takes 128 * (sum of the activations) away again.
 using dot32_signed = dot32<8>;
 
 TROUPE_INLINE vi int16_ones() { return _mm512_setzero_si512(); }  // unused by dpbusd
@@ -108,7 +87,6 @@ template <int Shift>
 TROUPE_INLINE vi shift_left_i32(vi a) {
     return _mm512_slli_epi32(a, Shift);
 }
-TROUPE_INLINE vi madd_i16(vi a, vi b) { return _mm512_madd_epi16(a, b); }
 
 }  // namespace
 }  // namespace troupe::kernels::avx512

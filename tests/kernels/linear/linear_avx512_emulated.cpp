@@ -9,9 +9,7 @@
 #include <simde/x86/avx512/fmadd.h>
 #include <simde/x86/avx512/fnmadd.h>
 #include <simde/x86/avx512/loadu.h>
-#include <simde/x86/avx512/madd.h>
 #include <simde/x86/avx512/mul.h>
-#include <simde/x86/avx512/mullo.h>
 #include <simde/x86/avx512/or.h>
 #include <simde/x86/avx512/set1.h>
 #include <simde/x86/avx512/setzero.h>
@@ -56,6 +54,13 @@ struct floats {
     for (int i = 0; i < 16; ++i) out.v[i] = in[i];
     return bits<simde__m512i>(out);
 }
+[[maybe_unused]] simde__m512i emulated_cvtepi8_epi32(__m128i a) {
+    signed char in[16];
+    __builtin_memcpy(in, &a, sizeof in);
+    ints out;
+    for (int i = 0; i < 16; ++i) out.v[i] = in[i];
+    return bits<simde__m512i>(out);
+}
 [[maybe_unused]] simde__m512 emulated_cvtph_ps(__m256i a) {
     const __m256 halves[2] = {
         _mm256_cvtph_ps(_mm256_castsi256_si128(a)), _mm256_cvtph_ps(_mm256_extracti128_si256(a, 1))};
@@ -63,23 +68,14 @@ struct floats {
     __builtin_memcpy(out.v, halves, sizeof out.v);
     return bits<simde__m512>(out);
 }
-[[maybe_unused]] simde__m512i emulated_srai_epi32(simde__m512i a, int count) {
-    ints out = bits<ints>(a);
-    for (int& v : out.v) v >>= count;
-    return bits<simde__m512i>(out);
-}
 
 }  // namespace
 
 #define _mm512_cvtepi32_ps(a) emulated_cvtepi32_ps(a)
 #define _mm512_cvtepu16_epi32(a) emulated_cvtepu16_epi32(a)
+#define _mm512_cvtepi8_epi32(a) emulated_cvtepi8_epi32(a)
 #define _mm512_cvtepu8_epi32(a) emulated_cvtepu8_epi32(a)
 #define _mm512_cvtph_ps(a) emulated_cvtph_ps(a)
-#undef _mm512_srai_epi32  // a macro in unoptimized builds
-#define _mm512_srai_epi32(a, count) emulated_srai_epi32(a, count)
-
-#undef _mm512_madd_epi16  // this SIMDe's alias takes four arguments
-#define _mm512_madd_epi16(a, b) simde_mm512_madd_epi16(a, b)
 
 #define TROUPE_FORCE
 #define avx512 avx512_emulated

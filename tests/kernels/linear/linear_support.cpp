@@ -47,11 +47,11 @@ std::vector<float> file_matrix::values() const {
 double file_matrix::magnitude() const {
     switch (type) {
     case dtype::q4_0:
-        return 8 * scale_max;
+        return (15 + 8) * scale_max;
     case dtype::q4_1:
         return 16 * scale_max;
     case dtype::q5_0:
-        return 16 * scale_max;
+        return (31 + 16) * scale_max;
     case dtype::q8_0:
         return 128 * scale_max;
     case dtype::q4_k:
@@ -100,11 +100,11 @@ std::vector<float> random_activations(std::int64_t n, std::int64_t cols, std::mt
 
 rounded_activations round_activations(const std::vector<float>& x) {
     rounded_activations out{std::vector<float>(x.size()), std::vector<float>(x.size())};
-    for (std::size_t b = 0; b < x.size(); b += 32) {
+    for (std::size_t b = 0; b < x.size(); b += 16) {
         float max = 0;
-        for (std::size_t i = b; i < b + 32; ++i) max = std::max(max, std::fabs(x[i]));
+        for (std::size_t i = b; i < b + 16; ++i) max = std::max(max, std::fabs(x[i]));
         const float step = max / 127.0f, inverse = max > 0 ? 127.0f / max : 0.0f;
-        for (std::size_t i = b; i < b + 32; ++i) {
+        for (std::size_t i = b; i < b + 16; ++i) {
             out.values[i] = step * std::nearbyint(x[i] * inverse);
             out.half_step[i] = 0.5f * step;
         }

@@ -30,7 +30,7 @@ file_matrix filled_matrix(dtype type, std::int64_t rows, std::int64_t cols, std:
 
 std::vector<float> random_activations(std::int64_t n, std::int64_t cols, std::mt19937& random);
 
-/// x as the kernels see it: int8 with one scale for 32 values (design section 8, rule 3), and half a step of each
+/// x as the kernels see it: int8 with one scale for 16 values (design section 8, rule 3), and half a step of each
 /// value.
 struct rounded_activations {
     std::vector<float> values, half_step;
