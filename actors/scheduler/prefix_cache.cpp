@@ -43,47 +43,47 @@ prefix_cache::~prefix_cache() = default;
 
 prefix_cache::match prefix_cache::find(std::span<const token_id> tokens, std::int64_t most) const {
     CHECK(most <= static_cast<std::int64_t>(tokens.size()));
+    const auto rest = [&](std::int64_t i) { return tokens.subspan(static_cast<std::size_t>(i * block)); };
     std::vector<node*> path;
-    std::vector<std::int64_t> run(windows_.size(), 0), best_run = run;  // consecutive references up to here
-    std::size_t best = 0;
-    const node* at = &root_;
+    std::vector<runs> reach{runs(windows_.size(), 0)};  // after each block of the path
+    std::int64_t best = 0;
     for (std::int64_t i = 1; i * block <= most; ++i) {
-        const auto child = at->children.find(key_of(tokens.subspan(static_cast<std::size_t>((i - 1) * block), block)));
-        if (child == at->children.end()) break;
+        const node& at = path.empty() ? root_ : *path.back();
+        const auto child = at.children.find(key_of(rest(i - 1).first(block)));
+        if (child == at.children.end()) break;
         node* n = child->second.get();
         path.push_back(n);
-        at = n;
-        bool usable = true;
-        for (std::size_t g = 0; g < windows_.size(); ++g) {
-            if (!is_window(g)) continue;
-            run[g] = n->blocks[g] == no_block ? 0 : run[g] + 1;
-            usable = usable && run[g] >= blocks_seen(i * block, i, windows_[g]);
-        }
-        if (!usable) continue;
-        best = path.size();
-        best_run = run;
+        reach.push_back(reach.back());
+        for (std::size_t g = 0; g < windows_.size(); ++g) reach.back()[g] = n->blocks[g] == no_block ? 0 : reach.back()[g] + 1;
+        if (usable(i * block, i, reach.back())) best = i;
     }
-    path.resize(best);
-    match m{std::move(path)};
-    const std::int64_t done = static_cast<std::int64_t>(best) * block;
-    if (most > done) partial(m, tokens.subspan(static_cast<std::size_t>(done)), most - done, best_run);
+    // A part of the next block may be usable where its start is not: the window has moved on.
+    match m;
+    for (auto i = static_cast<std::int64_t>(path.size()); i >= best && m.copied == 0; --i) {
+        partial(m, i == 0 ? root_ : *path[static_cast<std::size_t>(i - 1)], i, rest(i), most - i * block, reach[static_cast<std::size_t>(i)]);
+        if (m.copied > 0) best = i;
+    }
+    m.path.assign(path.begin(), path.begin() + best);
     return m;
 }
 
+/// Whether the windows of a row at `length`, of which i whole blocks lie before, are covered.
+bool prefix_cache::usable(std::int64_t length, std::int64_t i, const runs& reach) const {
+    for (std::size_t g = 0; g < windows_.size(); ++g)
+        if (is_window(g) && reach[g] < blocks_seen(length, i, windows_[g])) return false;
+    return true;
+}
+
 /// The child that shares most tokens of the next block is a neighbour of the key in the children's order.
-void prefix_cache::partial(
-    match& m, std::span<const token_id> rest, std::int64_t most, const std::vector<std::int64_t>& run) const {
-    const node& parent = m.path.empty() ? root_ : *m.path.back();
+void prefix_cache::partial(match& m, const node& parent, std::int64_t i, std::span<const token_id> rest, std::int64_t most,
+    const runs& reach) const {
+    if (most <= 0) return;
     const auto key = key_of(rest);
-    const std::int64_t i = static_cast<std::int64_t>(m.path.size());
     const auto consider = [&](node* n) {
         const auto differs = std::mismatch(n->key.begin(), n->key.end(), key.begin()).first;
         const std::int64_t same = std::min({static_cast<std::int64_t>(differs - n->key.begin()), most, block - 1});
-        if (same <= m.copied) return;
-        for (std::size_t g = 0; g < windows_.size(); ++g)
-            if (n->blocks[g] == no_block ||
-                (is_window(g) && run[g] < blocks_seen(i * block + same, i, windows_[g])))
-                return;
+        const bool whole = std::find(n->blocks.begin(), n->blocks.end(), no_block) == n->blocks.end();
+        if (same <= m.copied || !whole || !usable(i * block + same, i, reach)) return;
         m.copy_from = n;
         m.copied = static_cast<std::int32_t>(same);
     };

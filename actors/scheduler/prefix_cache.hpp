@@ -92,7 +92,9 @@ class prefix_cache {
     bool drop_window(std::size_t group, order& from);
     bool evict_leaf(std::size_t group);
     void count_checkpoint(node* n, int by);
-    void partial(match& m, std::span<const token_id> rest, std::int64_t most, const std::vector<std::int64_t>& run) const;
+    using runs = std::vector<std::int64_t>;  ///< a group: references without a gap that end here
+    bool usable(std::int64_t length, std::int64_t i, const runs& reach) const;
+    void partial(match& m, const node& parent, std::int64_t i, std::span<const token_id> rest, std::int64_t most, const runs& reach) const;
 
     block_pool& pool_;
     std::vector<std::int32_t> windows_;

@@ -1,0 +1,222 @@
+// Tables of sequences: allocation and its ways out, trimming behind windows, sharing by reference and by copy.
+#include "actors/scheduler/kv_manager.hpp"
+
+#include <gtest/gtest.h>
+
+#include "layouts.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using namespace std::chrono_literals;
+using got = kv_manager::got;
+using test::full_layout;
+using test::tokens_from;
+using test::windowed_layout;
+
+/// Carries out what the manager asks for, as an executor would.
+std::vector<kv_op> run_ops(kv_manager& kv, bool commits = true) {
+    const auto ops = kv.take_ops();
+    for (const auto& op : ops) kv.op_done(op, commits || op.kind != kv_op_kind::commit_segment, steady_time{});
+    return ops;
+}
+
+sequence_kv fresh(kv_manager& kv) {
+    sequence_kv s;
+    EXPECT_EQ(kv.adopt(s, {}), 0);
+    return s;
+}
+
+void grow_to(kv_manager& kv, sequence_kv& s, std::int64_t end) {
+    while (kv.extend(s, end) == got::soon) run_ops(kv);
+    ASSERT_EQ(kv.extend(s, end), got::all);
+}
+
+TEST(KvManager, AsksForSegmentsAndUsesThemOnceCommitted) {
+    kv_manager kv(full_layout(), 2);
+    auto s = fresh(kv);
+    EXPECT_EQ(kv.extend(s, 40), got::soon);
+    const auto ops = run_ops(kv);
+    ASSERT_EQ(ops.size(), 1u);
+    EXPECT_EQ(kv.extend(s, 40), got::all);
+    ASSERT_EQ(s.groups[0].blocks.size(), 3u);
+    const auto deltas = kv.take_deltas(s);
+    ASSERT_EQ(deltas.size(), 1u);
+    EXPECT_EQ(deltas[0].first, 0u);
+    EXPECT_EQ(deltas[0].blocks, s.groups[0].blocks);
+    EXPECT_TRUE(kv.take_deltas(s).empty());
+    kv.release(s);
+    kv.check({});
+}
+
+TEST(KvManager, PrepareAsksForAllSegmentsAtOnce) {
+    kv_manager kv(windowed_layout(32), 8);
+    kv.prepare(kv.need(100, 0, 16));  // 7 blocks; the window: (32 + 16) / 16 + 2 = 5
+    EXPECT_EQ(kv.pool().committing(0), 2);
+    EXPECT_EQ(kv.pool().committing(1), 2);
+    run_ops(kv);
+}
+
+TEST(KvManager, ShortMemoryAfterAFailedCommitIsNotAskedForAgainAtOnce) {
+    kv_manager kv(full_layout(), 4);
+    kv.set_now(steady_time{});
+    auto s = fresh(kv);
+    EXPECT_EQ(kv.extend(s, 16), got::soon);
+    run_ops(kv, false);
+    EXPECT_EQ(kv.extend(s, 16), got::short_);
+    EXPECT_FALSE(kv.fits(kv.need(16, 0, 16)));
+    kv.set_now(kv.blocked_until());
+    EXPECT_TRUE(kv.fits(kv.need(16, 0, 16)));
+    EXPECT_EQ(kv.extend(s, 16), got::soon);
+}
+
+TEST(KvManager, EvictsTheCacheBeforeItSaysShort) {
+    kv_manager kv(full_layout(), 1);
+    auto a = fresh(kv);
+    grow_to(kv, a, 64);
+    kv.publish(a, tokens_from(100, 64), 64);
+    kv.release(a);
+    EXPECT_EQ(kv.pool().counts(0).cached, 4);
+    auto b = fresh(kv);
+    EXPECT_EQ(kv.extend(b, 32), got::all);
+    EXPECT_EQ(kv.pool().counts(0).cached, 2);
+    auto c = fresh(kv);
+    EXPECT_EQ(kv.extend(c, 48), got::short_) << "two are held, two are evicted, the third is not there";
+    kv.release(b);
+    kv.release(c);
+    kv.check({});
+}
+
+TEST(KvManager, AForeignGroupsCachedBlocksMakeWayForASegment) {
+    kv_manager kv(windowed_layout(32), 2);
+    auto a = fresh(kv);
+    grow_to(kv, a, 64);  // one segment each
+    kv.publish(a, tokens_from(100, 64), 64);
+    kv.release(a);
+    auto b = fresh(kv);
+    for (int i = 0; i < 10 && kv.extend(b, 16 * 4) != got::all; ++i) run_ops(kv);
+    kv.trim(b, 64, true);
+    got r = got::soon;
+    for (int i = 0; i < 10 && r == got::soon; ++i) {
+        r = kv.extend(b, 16 * 5);
+        run_ops(kv);
+    }
+    EXPECT_EQ(r, got::short_) << "each group needs its segment: there is no third";
+    kv.release(b);
+    kv.check({});
+}
+
+TEST(KvManager, BlocksBehindTheWindowGoBackAndTheTableSaysSo) {
+    kv_manager kv(windowed_layout(32), 16);
+    auto s = fresh(kv);
+    grow_to(kv, s, 160);
+    kv.take_deltas(s);
+    kv.publish(s, tokens_from(100, 160), 160);
+    kv.trim(s, 159, false);  // a row at 159 sees from 128 on: block 8
+    EXPECT_EQ(s.groups[1].live, 8u);
+    EXPECT_EQ(kv.pool().counts(1).owned, 2);
+    EXPECT_EQ(kv.pool().counts(1).cached, 8) << "they stay in the tree";
+    EXPECT_EQ(kv.pool().counts(0).owned, 10);
+    const auto deltas = kv.take_deltas(s);
+    ASSERT_EQ(deltas.size(), 1u);
+    EXPECT_EQ(deltas[0].group, 1u);
+    EXPECT_EQ(deltas[0].first, 0u);
+    EXPECT_EQ(deltas[0].blocks, std::vector<block_id>(8, no_block));
+    const sequence_kv* held[] = {&s};
+    kv.check(held);
+    kv.release(s);
+    kv.check({});
+}
+
+TEST(KvManager, BeforeThePromptIsPublishedTrimKeepsItsBlocksUnlessMemoryIsShort) {
+    kv_manager kv(windowed_layout(32), 16);
+    auto s = fresh(kv);
+    grow_to(kv, s, 160);
+    kv.trim(s, 128, false);
+    EXPECT_EQ(s.groups[1].live, 0u);
+    kv.trim(s, 128, true);  // sees from 97 on: block 6
+    EXPECT_EQ(s.groups[1].live, 6u);
+    kv.publish(s, tokens_from(100, 160), 160);
+    EXPECT_EQ(kv.pool().counts(1).owned, 4);
+    kv.release(s);
+    EXPECT_EQ(kv.find(tokens_from(100, 160), 159).n_tokens(), 159);
+    kv.check({});
+}
+
+TEST(KvManager, ASecondSequenceSharesBlocksAndCopiesThePartialOne) {
+    kv_manager kv(full_layout(), 8);
+    const auto tokens = tokens_from(100, 64);
+    auto a = fresh(kv);
+    grow_to(kv, a, 64);
+    kv.publish(a, tokens, 64);
+    run_ops(kv);
+    sequence_kv b;
+    EXPECT_EQ(kv.adopt(b, kv.find(tokens, 63)), 0 + 48) << "no free block for the copy yet";
+    kv.release(b);
+    run_ops(kv);
+    EXPECT_EQ(kv.adopt(b, kv.find(tokens, 63)), 63);
+    const auto ops = kv.take_ops();
+    ASSERT_EQ(ops.size(), 1u);
+    EXPECT_EQ(ops[0].kind, kv_op_kind::copy_block);
+    EXPECT_EQ(ops[0].from, a.groups[0].blocks[3]);
+    EXPECT_EQ(ops[0].to, b.groups[0].blocks[3]);
+    EXPECT_EQ(b.groups[0].blocks[0], a.groups[0].blocks[0]);
+    const sequence_kv* held[] = {&a, &b};
+    kv.check(held);
+    kv.release(a);
+    kv.release(b);
+    EXPECT_EQ(kv.pool().counts(0).owned, 0);
+    kv.check({});
+}
+
+TEST(KvManager, WhoPublishesTheSameLaterHoldsTheFirstOnesBlocks) {
+    kv_manager kv(full_layout(), 8);
+    const auto tokens = tokens_from(100, 32);
+    auto a = fresh(kv), b = fresh(kv);
+    grow_to(kv, a, 32);
+    grow_to(kv, b, 32);
+    kv.take_deltas(b);
+    kv.publish(a, tokens, 32);
+    EXPECT_EQ(kv.pool().counts(0).owned, 4);
+    kv.publish(b, tokens, 32);
+    EXPECT_EQ(kv.pool().counts(0).owned, 2) << "the same bits are kept once";
+    EXPECT_EQ(b.groups[0].blocks, a.groups[0].blocks);
+    const auto deltas = kv.take_deltas(b);
+    ASSERT_EQ(deltas.size(), 1u) << "the executor hears of the exchange";
+    EXPECT_EQ(deltas[0].blocks, a.groups[0].blocks);
+    kv.release(a);
+    kv.release(b);
+    kv.check({});
+}
+
+TEST(KvManager, ShrinkEvictsUntilTheTargetIsMet) {
+    kv_manager kv(full_layout(), 8);
+    auto a = fresh(kv);
+    grow_to(kv, a, 16 * 16);
+    kv.publish(a, tokens_from(100, 256), 256);
+    auto b = fresh(kv);
+    grow_to(kv, b, 16);
+    run_ops(kv);
+    kv.release(a);
+    kv.shrink_to(2 * 4096);
+    EXPECT_LE(kv.pool().committed_segments(), 2);
+    kv.shrink_to(0);
+    EXPECT_EQ(kv.pool().committed_segments(), 1) << "what is owned stays";
+    EXPECT_EQ(kv.cache().n_nodes(), 0);
+    kv.release(b);
+    kv.shrink_to(0);
+    EXPECT_EQ(kv.pool().committed_segments(), 0);
+    std::size_t released = 0;
+    for (const auto& op : kv.take_ops()) released += op.kind == kv_op_kind::release_segment;
+    EXPECT_EQ(released, 5u);
+}
+
+TEST(KvManager, LongestSequenceIsWhatMemoryHolds) {
+    EXPECT_EQ(kv_manager(full_layout(), 8).longest_sequence(), 8 * 4 * 16);
+    const kv_manager windowed(windowed_layout(32), 8);
+    // The window takes 5 blocks, two segments, and one is kept in reserve for its straddling: 5 segments are left.
+    EXPECT_EQ(windowed.longest_sequence(), 5 * 4 * 16);
+}
+
+}  // namespace
+}  // namespace troupe::actors
