@@ -1,11 +1,13 @@
-// Gemma 3 270M Q4_K_M against its float reference (see real_models.hpp). Every second position: `ref` takes its time over a
-// vocabulary of 262,144.
+// Gemma 3 270M Q4_K_M against its float reference (see real_models.hpp). Every second position: `ref` takes its time
+// over a vocabulary of 262,144.
 #include "tests/golden/real_models.hpp"
 
 namespace troupe::testing {
 namespace {
 
-TEST(gemma3_golden, divergence_is_within_llama_cpps) { check_divergence("gemma3-270m.gguf", real_reference("gemma3-270m", 20), 0, 2); }
+TEST(gemma3_golden, divergence_is_within_llama_cpps) {
+  check_divergence("gemma3-270m.gguf", real_reference("gemma3-270m", 20), 0, 2);
+}
 
 }  // namespace
 }  // namespace troupe::testing

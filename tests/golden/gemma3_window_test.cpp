@@ -5,7 +5,7 @@ namespace troupe::testing {
 namespace {
 
 TEST(gemma3_golden, divergence_beyond_the_window_is_within_llama_cpps) {
-    check_divergence("gemma3-270m.gguf", real_reference("gemma3-270m-640", 8), 560, 2);
+  check_divergence("gemma3-270m.gguf", real_reference("gemma3-270m-640", 8), 560, 2);
 }
 
 }  // namespace
