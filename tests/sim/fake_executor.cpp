@@ -14,11 +14,11 @@ token_id next_token(const std::vector<token_id>& tokens) {
     return token;
 }
 
-std::vector<token_id> answer_of(const std::vector<token_id>& prompt, std::int64_t max_tokens) {
+std::vector<token_id> answer_of(const std::vector<token_id>& prompt, std::int64_t max_tokens, bool ends) {
     std::vector<token_id> all = prompt;
     while (static_cast<std::int64_t>(all.size() - prompt.size()) < max_tokens) {
         const token_id t = next_token(all);
-        if (t == end_token) break;
+        if (ends && t == end_token) break;
         all.push_back(t);
     }
     return {all.begin() + static_cast<std::ptrdiff_t>(prompt.size()), all.end()};

@@ -23,8 +23,8 @@ inline constexpr token_id nan_token = 999;     ///< what has seen it is not fini
 
 /// The model: what follows these tokens.
 token_id next_token(const std::vector<token_id>& tokens);
-/// What a request must answer: the text, without the end token.
-std::vector<token_id> answer_of(const std::vector<token_id>& prompt, std::int64_t max_tokens);
+/// What a request must answer: the text, without the end token. ends = false: for requests without end tokens.
+std::vector<token_id> answer_of(const std::vector<token_id>& prompt, std::int64_t max_tokens, bool ends = true);
 
 class fake_executor {
  public:
