@@ -1,4 +1,5 @@
-// The steps of a sampling chain: each narrows or reshapes one list of candidates. A new sampler is one more function here.
+// The steps of a sampling chain: each narrows or reshapes one list of candidates. A new sampler is one more function
+// here.
 #pragma once
 
 #include <cstdint>

@@ -18,9 +18,9 @@ std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4> counter,
 }
 
 float uniform(std::uint64_t seed, std::uint32_t choice, std::uint64_t position, std::uint32_t draw) {
-    const auto words = philox4x32_10(
-        {static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32), choice, draw},
-        {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+    const auto words =
+        philox4x32_10({static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32), choice, draw},
+            {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
     return static_cast<float>(words[0] >> 8) * 0x1p-24f;  // 24 bits: every value is exact and below 1
 }
 

@@ -64,8 +64,7 @@ std::span<const float> sampler::adjust(
     return adjusted_;
 }
 
-void sampler::apply(
-    std::span<const float> logits, const sampling_params& params, std::span<const token_id> history) {
+void sampler::apply(std::span<const float> logits, const sampling_params& params, std::span<const token_id> history) {
     const auto adjusted = adjust(logits, params, history);
     if (greedy(params)) {
         const token_id best = chain::argmax(adjusted);
@@ -119,8 +118,8 @@ sampled_token sampler::sample(std::span<const float> logits, const sampling_para
     } else if (candidates_.size() == 1) {
         token.id = candidates_[0].id;
     } else {
-        token.id = draw(uniform(params.seed, static_cast<std::uint32_t>(params.choice),
-            static_cast<std::uint64_t>(position), 0));
+        token.id = draw(
+            uniform(params.seed, static_cast<std::uint32_t>(params.choice), static_cast<std::uint64_t>(position), 0));
     }
     if (params.n_logprobs >= 0) add_logprobs(logits, params.n_logprobs, token);
     return token;

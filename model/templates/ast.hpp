@@ -12,9 +12,32 @@
 namespace troupe::model::jinja {
 
 enum class expr_kind : std::uint8_t {
-    constant, name, list, tuple, dict, attribute, subscript, slice, call, filter, test,
-    logical_not, negate, plus, add, subtract, multiply, divide, floor_divide, modulo, power,
-    concat, compare, logical_and, logical_or, conditional
+    constant,
+    name,
+    list,
+    tuple,
+    dict,
+    attribute,
+    subscript,
+    slice,
+    call,
+    filter,
+    test,
+    logical_not,
+    negate,
+    plus,
+    add,
+    subtract,
+    multiply,
+    divide,
+    floor_divide,
+    modulo,
+    power,
+    concat,
+    compare,
+    logical_and,
+    logical_or,
+    conditional
 };
 
 enum class compare_op : std::uint8_t { eq, ne, lt, le, gt, ge, in, not_in };
@@ -32,11 +55,11 @@ struct argument {
 struct expression {
     expr_kind kind = expr_kind::constant;
     int line = 0;
-    int height = 1;                  ///< of the tree below; bounded by the parser, so recursion over it is too
-    std::string name;                ///< variable, attribute, filter or test
+    int height = 1;    ///< of the tree below; bounded by the parser, so recursion over it is too
+    std::string name;  ///< variable, attribute, filter or test
     value constant;
-    /// Operands in order; dict: key, value, ...; conditional: condition, then, else (may be null); slice: start, stop, step
-    /// (each may be null); filter: the input (null in a filter block).
+    /// Operands in order; dict: key, value, ...; conditional: condition, then, else (may be null); slice: start, stop,
+    /// step (each may be null); filter: the input (null in a filter block).
     std::vector<expr_ptr> operands;
     std::vector<compare_op> comparisons;  ///< between operands i and i + 1
     std::vector<argument> args;           ///< call, filter, test
@@ -45,7 +68,19 @@ struct expression {
 };
 
 enum class stmt_kind : std::uint8_t {
-    data, print, if_, for_, set, set_block, macro, call_block, filter_block, with, scoped, break_, continue_
+    data,
+    print,
+    if_,
+    for_,
+    set,
+    set_block,
+    macro,
+    call_block,
+    filter_block,
+    with,
+    scoped,
+    break_,
+    continue_
 };
 
 struct statement;
@@ -74,11 +109,11 @@ struct statement {
     expr_ptr condition;  ///< for: its filter
     target to;           ///< for, set
     bool recursive = false;
-    std::vector<std::pair<expr_ptr, block>> branches;       ///< if, elif
-    std::vector<std::pair<target, expr_ptr>> assignments;   ///< with
-    block body;                                             ///< for, set_block, filter_block, with, scoped
-    block otherwise;                                        ///< else of if and for
-    std::unique_ptr<macro_definition> macro;                ///< macro, call_block
+    std::vector<std::pair<expr_ptr, block>> branches;      ///< if, elif
+    std::vector<std::pair<target, expr_ptr>> assignments;  ///< with
+    block body;                                            ///< for, set_block, filter_block, with, scoped
+    block otherwise;                                       ///< else of if and for
+    std::unique_ptr<macro_definition> macro;               ///< macro, call_block
 };
 
 }  // namespace troupe::model::jinja

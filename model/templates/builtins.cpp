@@ -1,4 +1,4 @@
-// Where names of filters, methods and functions are found; the global functions and the methods of dicts, lists and loops.
+// Where names of filters, methods and functions are found; global functions; methods of dicts, lists and loops.
 #include "model/templates/builtins.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using A = arguments;
 
 constexpr integer max_range = 100'000;  // as jinja's sandbox
 
-// -- functions ----------------------------------------------------------------------------------------------------------
+// -- functions --------------------------------------------------------------------------------
 
 value range(I& i, const V&, const A& args) {
     const auto a = bind(args, "range", {"start", "stop", "step"});
@@ -74,7 +74,8 @@ dict dict_of(I& i, const A& args) {
             }
         }
     }
-    for (const auto& [name, v] : args.named) d.set(value::of(std::string_view(name)), v, i.cost());
+    for (const auto& [name, v] : args.named)
+        d.set(value::of(std::string_view(name), args.names_from_user), v, i.cost());
     return d;
 }
 
@@ -88,7 +89,7 @@ value make_namespace(I& i, const V&, const A& args) {
     return i.make_namespace(std::move(n));
 }
 
-// -- methods of dicts, lists and loops ----------------------------------------------------------------------------------
+// -- methods of dicts, lists and loops --------------------------------------------------------------------------------
 
 value items(I& i, const V& self, const A&) {
     std::vector<value> out;

@@ -15,7 +15,7 @@ constexpr std::string_view chatml = R"({%- for message in messages -%}
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif -%})";
 
 constexpr std::string_view gemma = R"({%- for message in messages -%}
-{%- if message['role'] not in ['user', 'assistant'] -%}{{ raise_exception('Only user and assistant turns') }}{%- endif -%}
+{%- if message['role'] not in ['user', 'assistant'] -%}{{ raise_exception('Only user and assistant') }}{%- endif -%}
 {{ '<start_of_turn>' + ('model' if message['role'] == 'assistant' else 'user') + '\n' }}
 {{- message['content'] | trim + '<end_of_turn>\n' }}
 {%- endfor -%}
@@ -128,7 +128,8 @@ std::string_view built_in_source(const chat_format::has_token& vocabulary) {
 result<std::string> flatten_content(const json::value& content) {
     if (content.is_null()) return std::string();
     if (content.is_string()) return std::string(content.get_string());
-    if (!content.is_array()) return fail(errc::invalid_request, "content must be a string or a list of parts", "messages");
+    if (!content.is_array())
+        return fail(errc::invalid_request, "content must be a string or a list of parts", "messages");
     std::string out;
     bool first = true;
     for (const auto& part : content.get_array()) {
@@ -155,8 +156,10 @@ result<json::object> chat_format::context(std::span<const chat_message> messages
     json::object out = options.variables;
     out.erase("tools");
     out["messages"] = std::move(list);
-    if (!options.tools.empty()) out["tools"] = options.tools;
-    else if (habits_.tools_always) out["tools"] = nullptr;
+    if (!options.tools.empty())
+        out["tools"] = options.tools;
+    else if (habits_.tools_always)
+        out["tools"] = nullptr;
     out["bos_token"] = bos_token_;
     out["eos_token"] = eos_token_;
     out["add_generation_prompt"] = options.add_generation_prompt;
@@ -169,7 +172,7 @@ result<std::vector<text_part>> chat_format::render(
     return template_->render(built, now);
 }
 
-// -- probes -------------------------------------------------------------------------------------------------------------
+// -- probes --------------------------------------------------------------------------------
 
 result<std::string> chat_format::probe(const chat_habits& habits, std::span<const chat_message> messages) const {
     chat_format trial = *this;
@@ -186,8 +189,8 @@ void chat_format::find_habits() {
     const std::string mark = "q7probe";  // a word no template contains
     const std::vector<chat_message> one = {{"user", mark, ""}};
     // A user message alone first: the other questions are put in the form it needs.
-    const chat_habits bases[] = {{}, {.tools_always = true}, {.content_parts = true},
-        {.content_parts = true, .tools_always = true}};
+    const chat_habits bases[] = {
+        {}, {.tools_always = true}, {.content_parts = true}, {.content_parts = true, .tools_always = true}};
     for (const auto& base : bases) {
         if (!shows(base, one, mark)) continue;
         habits_ = base;
@@ -196,8 +199,9 @@ void chat_format::find_habits() {
     chat_habits h = habits_;
     h.fold_system = !shows(h, {{"system", mark, ""}, {"user", "a", ""}}, mark);
     h.merge_turns = !shows(h, {{"user", "a", ""}, {"user", mark, ""}}, mark);
-    const std::string call = R"({"tool_calls":[{"id":"call00001","type":"function","function":{"name":"f","arguments":{"k":")" +
-                             mark + R"("}}}]})";
+    const std::string call =
+        R"({"tool_calls":[{"id":"call00001","type":"function","function":{"name":"f","arguments":{"k":")" + mark +
+        R"("}}}]})";
     const std::vector<chat_message> calling = {{"user", "a", ""}, {"assistant", "", call}};
     for (const auto& [as_text, null_content] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
         chat_habits form = h;

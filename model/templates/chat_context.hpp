@@ -1,5 +1,5 @@
-// What a model's chat looks like: its template (or a built-in one), the habits of that template found out by probe renders
-// at load, and messages brought into the form it accepts.
+// What a model's chat looks like: its template (or a built-in one), the habits of that template found out by probe
+// renders at load, and messages brought into the form it accepts.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@ namespace troupe::model {
 
 /// How messages must be bent before a template takes them. Found out at load; all false for most.
 struct chat_habits {
-    bool fold_system = false;       ///< refuses or drops a system message: its text goes in front of the next user turn
-    bool merge_turns = false;       ///< wants strict alternation: neighbours of equal role become one
-    bool content_parts = false;     ///< wants content as [{"type":"text","text":...}]
-    bool arguments_as_text = false; ///< wants tool-call arguments as JSON text, not as an object
-    bool null_content = false;      ///< shows tool calls only of a message whose content is none
-    bool tools_always = false;      ///< wants `tools` defined (as none) even without any
+    bool fold_system = false;    ///< refuses or drops a system message: its text goes in front of the next user turn
+    bool merge_turns = false;    ///< wants strict alternation: neighbours of equal role become one
+    bool content_parts = false;  ///< wants content as [{"type":"text","text":...}]
+    bool arguments_as_text = false;  ///< wants tool-call arguments as JSON text, not as an object
+    bool null_content = false;       ///< shows tool calls only of a message whose content is none
+    bool tools_always = false;       ///< wants `tools` defined (as none) even without any
     bool operator==(const chat_habits&) const = default;
 };
 
 struct chat_options {
     bool add_generation_prompt = true;
-    boost::json::array tools;        ///< empty: `tools` stays undefined
+    boost::json::array tools;  ///< empty: `tools` stays undefined
     /// Further variables (chat_template_kwargs, date_string, ...). They count as the server's own words, not the user's
     /// (no from_user mark), and cannot replace messages, tools, bos_token, eos_token or add_generation_prompt.
     boost::json::object variables;

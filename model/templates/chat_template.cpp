@@ -60,7 +60,8 @@ class parsed_template final : public chat_template {
         } catch (const jinja::failure& f) {
             if (f.line < 0) return fail(errc::invalid_request, f.message, "messages");  // the template's own words
             return fail(errc::invalid_request,
-                "chat template" + (f.line > 0 ? ", line " + std::to_string(f.line) : "") + ": " + f.message, "messages");
+                "chat template" + (f.line > 0 ? ", line " + std::to_string(f.line) : "") + ": " + f.message,
+                "messages");
         } catch (const std::bad_alloc&) {
             return fail(errc::out_of_memory, "no memory to render the chat template");
         }

@@ -1,4 +1,5 @@
-// Chat templates: the Jinja dialect Hugging Face models are published with, parsed once at load, rendered under budgets.
+// Chat templates: the Jinja dialect Hugging Face models are published with, parsed once at load, rendered under
+// budgets.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,9 @@
 namespace troupe::model {
 
 struct template_budget {
-    std::int64_t steps = 2'000'000;          ///< evaluated nodes and loop turns
-    int depth = 64;                          ///< nesting of the source and of calls
-    std::int64_t output_bytes = 64 << 20;    ///< also bounds every intermediate string
+    std::int64_t steps = 2'000'000;        ///< evaluated nodes and loop turns
+    int depth = 64;                        ///< nesting of the source and of calls
+    std::int64_t output_bytes = 64 << 20;  ///< also bounds every intermediate string
 };
 
 class chat_template {
@@ -27,10 +28,11 @@ class chat_template {
     static result<std::shared_ptr<const chat_template>> parse(std::string source, template_budget budget = {});
     virtual ~chat_template() = default;
 
-    /// Renders with `context` (messages, tools, bos_token, eos_token, add_generation_prompt, ... as the caller has them;
-    /// an absent key is undefined). Strings under messages, tools and documents are marked from_user, and the mark
-    /// survives trim, split, replace, slices, ~, tojson and the like. `now` is what strftime_now reads (Unix seconds,
-    /// local calendar as UTC). raise_exception, a runtime error or a spent budget: invalid_request with the message.
+    /// Renders with `context` (messages, tools, bos_token, eos_token, add_generation_prompt, ... as the caller has
+    /// them; an absent key is undefined). Strings under messages, tools and documents are marked from_user, and the
+    /// mark survives trim, split, replace, slices, ~, tojson and the like. `now` is what strftime_now reads (Unix
+    /// seconds, local calendar as UTC). raise_exception, a runtime error or a spent budget: invalid_request with the
+    /// message.
     virtual result<std::vector<text_part>> render(const boost::json::object& context, std::int64_t now) const = 0;
     virtual const std::string& source() const = 0;
 };

@@ -158,6 +158,7 @@ arguments interpreter::evaluate_arguments(const std::vector<argument>& args, sco
                 for (const auto& [key, item] : d->items) {
                     if (key.as_text() == nullptr) throw failure{"keywords must be strings"};
                     out.named.emplace_back(key.as_text()->view(), item);
+                    out.names_from_user = out.names_from_user || key.as_text()->any_from_user();
                 }
                 break;
             }

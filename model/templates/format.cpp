@@ -201,8 +201,10 @@ spec read_brace_spec(std::string_view s, const value& v) {
     f.width = read_number(s, i);
     read_precision(s, i, f);
     const bool numeric = number(v) && v.as_bool() == nullptr;
-    if (i < s.size()) f.type = s[i++];
-    else if (numeric && f.precision >= 0) f.type = 'g';
+    if (i < s.size())
+        f.type = s[i++];
+    else if (numeric && f.precision >= 0)
+        f.type = 'g';
     if (i < s.size() || std::string_view("sdfFeEgGxXoc").find(f.type) == std::string_view::npos) {
         throw failure{"invalid format specifier"};
     }

@@ -110,7 +110,7 @@ void interpreter::execute_with(const statement& st, scope& s, builder& out) {
     execute(st.body, *inner, out);
 }
 
-// -- loops --------------------------------------------------------------------------------------------------------------
+// -- loops --------------------------------------------------------------------------------
 
 void interpreter::execute_for(const statement& st, scope& s, builder& out) {
     loop(st, iterate(evaluate(*st.expr, s), cost_), s, out, 1);
@@ -153,7 +153,7 @@ void interpreter::loop(const statement& st, std::vector<value> items, scope& s, 
     }
 }
 
-// -- assignment ---------------------------------------------------------------------------------------------------------
+// -- assignment --------------------------------------------------------------------------------
 
 void interpreter::assign(const target& to, const value& v, scope& s) {
     if (!to.several.empty()) {
@@ -173,7 +173,7 @@ void interpreter::assign(const target& to, const value& v, scope& s) {
     n->set(to.attribute, v);
 }
 
-// -- macros -------------------------------------------------------------------------------------------------------------
+// -- macros --------------------------------------------------------------------------------
 
 value interpreter::make_macro(const macro_definition& macro, scope& s) {
     keep(s);
@@ -215,7 +215,7 @@ void interpreter::bind_parameters(const macro_definition& macro, const arguments
         if (name == "caller") {
             s.set("caller", v);
         } else if (macro.uses_kwargs) {
-            others.set(value::of(std::string_view(name)), v, cost_);
+            others.set(value::of(std::string_view(name), args.names_from_user), v, cost_);
         } else {
             throw failure{"macro '" + macro.name + "' takes no keyword argument '" + name + "'"};
         }

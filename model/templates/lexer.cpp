@@ -55,8 +55,8 @@ class lexer {
     void push(token_kind kind, std::string_view text) { tokens_.push_back({kind, std::string(text), line_}); }
 
     void advance_to(std::size_t to) {
-        line_ += static_cast<int>(std::count(s_.begin() + static_cast<std::ptrdiff_t>(at_),
-            s_.begin() + static_cast<std::ptrdiff_t>(to), '\n'));
+        line_ += static_cast<int>(std::count(
+            s_.begin() + static_cast<std::ptrdiff_t>(at_), s_.begin() + static_cast<std::ptrdiff_t>(to), '\n'));
         at_ = to;
     }
 
@@ -154,7 +154,8 @@ class lexer {
             advance_to(skip_space(s_, at_));
             if (at_ >= s_.size()) fail("unexpected end of template");
             if (open.empty()) {
-                const char sign = (s_[at_] == '-' || (s_[at_] == '+' && !print)) && starts(at_ + 1, end) ? s_[at_] : ' ';
+                const char sign =
+                    (s_[at_] == '-' || (s_[at_] == '+' && !print)) && starts(at_ + 1, end) ? s_[at_] : ' ';
                 if (sign != ' ' || starts(at_, end)) return finish_tag(print, sign);
             }
             const char c = s_[at_];

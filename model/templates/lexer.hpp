@@ -1,4 +1,5 @@
-// Template source -> tokens, with Jinja's white-space rules (trim_blocks, lstrip_blocks, -/+ signs, raw, comments) applied.
+// Template source -> tokens, with Jinja's white-space rules (trim_blocks, lstrip_blocks, -/+ signs, raw, comments)
+// applied.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,19 @@
 
 namespace troupe::model::jinja {
 
-enum class token_kind : std::uint8_t { data, block_begin, block_end, print_begin, print_end, name, string, integer, real, op, end };
+enum class token_kind : std::uint8_t {
+    data,
+    block_begin,
+    block_end,
+    print_begin,
+    print_end,
+    name,
+    string,
+    integer,
+    real,
+    op,
+    end
+};
 
 struct token {
     token_kind kind = token_kind::end;

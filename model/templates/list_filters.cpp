@@ -158,7 +158,8 @@ value unique(I& i, const V& v, const A& args) {
     const auto a = bind(args, "unique", {"case_sensitive", "attribute"});
     std::vector<keyed> kept;
     for (keyed& k : with_keys(v, a[1], flag(a[0], false), i.cost())) {
-        const bool seen = std::any_of(kept.begin(), kept.end(), [&](const keyed& o) { return equal(o.key, k.key, i.cost()); });
+        const bool seen =
+            std::any_of(kept.begin(), kept.end(), [&](const keyed& o) { return equal(o.key, k.key, i.cost()); });
         if (!seen) kept.push_back(std::move(k));
     }
     std::vector<value> items;
@@ -180,8 +181,9 @@ value groupby(I& i, const V& v, const A& args) {
         std::vector<value> members;
         while (to < list.size() && equal(list[from].key, list[to].key, i.cost())) members.push_back(list[to++].item);
         const value grouper = attribute_of(list[from].item, a[0], i.cost());
-        groups.push_back(make_sequence({grouper.is_undefined() ? list[from].key : grouper,
-            make_sequence(std::move(members), i.cost())}, i.cost(), form::group));
+        groups.push_back(make_sequence(
+            {grouper.is_undefined() ? list[from].key : grouper, make_sequence(std::move(members), i.cost())}, i.cost(),
+            form::group));
         from = to;
     }
     return make_sequence(std::move(groups), i.cost());
@@ -295,10 +297,24 @@ value attr(I& i, const V& v, const A& args) {
 
 native find_list_filter(std::string_view name) {
     static const std::unordered_map<std::string_view, native> all = {
-        {"length", length}, {"count", length}, {"default", default_filter}, {"d", default_filter}, {"join", join_filter},
-        {"first", first}, {"last", last}, {"items", items_filter}, {"dictsort", dictsort}, {"sort", sort_filter},
-        {"unique", unique}, {"groupby", groupby}, {"sum", sum_filter}, {"reverse", reverse}, {"batch", batch},
-        {"slice", slice_filter}, {"map", map_filter}, {"attr", attr},
+        {"length", length},
+        {"count", length},
+        {"default", default_filter},
+        {"d", default_filter},
+        {"join", join_filter},
+        {"first", first},
+        {"last", last},
+        {"items", items_filter},
+        {"dictsort", dictsort},
+        {"sort", sort_filter},
+        {"unique", unique},
+        {"groupby", groupby},
+        {"sum", sum_filter},
+        {"reverse", reverse},
+        {"batch", batch},
+        {"slice", slice_filter},
+        {"map", map_filter},
+        {"attr", attr},
         {"list", [](I& i, const V& v, const A&) { return make_sequence(iterate(v, i.cost()), i.cost()); }},
         {"min", [](I& i, const V& v, const A& a) { return extreme(i, v, a, -1); }},
         {"max", [](I& i, const V& v, const A& a) { return extreme(i, v, a, 1); }},

@@ -18,8 +18,8 @@ struct failure {
 class meter {
  public:
     explicit meter(const template_budget& budget)
-        : steps_(budget.steps), largest_(budget.output_bytes), bytes_(8 * budget.output_bytes),
-          calls_(budget.depth), frames_(16 * budget.depth) {}
+        : steps_(budget.steps), largest_(budget.output_bytes), bytes_(8 * budget.output_bytes), calls_(budget.depth),
+          frames_(16 * budget.depth) {}
 
     void step(std::int64_t n = 1) {
         if (n > steps_) throw failure{"the template needs more steps than it may take"};

@@ -166,7 +166,7 @@ value negate(const value& a) {
     throw failure{"bad operand type for unary -: '" + std::string(type_name(a)) + "'"};
 }
 
-// -- access -------------------------------------------------------------------------------------------------------------
+// -- access --------------------------------------------------------------------------------
 
 namespace {
 
@@ -215,8 +215,8 @@ value method_or_missing(const value& v, std::string_view name) {
         return std::shared_ptr<const callable>(std::move(c));
     }
     if (is_unsafe_method(v, name)) {
-        return missing("access to attribute '" + std::string(name) + "' of '" + std::string(type_name(v)) +
-                       "' object is unsafe.");
+        return missing(
+            "access to attribute '" + std::string(name) + "' of '" + std::string(type_name(v)) + "' object is unsafe.");
     }
     return missing(object_name(v) + " has no attribute '" + std::string(name) + "'");
 }
@@ -300,7 +300,8 @@ value get_item(const value& v, const value& key, meter& m) {
         if (const text* t = v.as_text()) {
             m.scan(t->size());
             const auto offsets = char_offsets(t->view());
-            if (const auto at = index_of(*i, offsets.size() - 1)) return slice_of(*t, offsets[*at], offsets[*at + 1], m);
+            if (const auto at = index_of(*i, offsets.size() - 1))
+                return slice_of(*t, offsets[*at], offsets[*at + 1], m);
             return missing("str object has no element " + print_integer(*i));
         }
     }

@@ -82,7 +82,7 @@ class parser {
     std::size_t at_ = 0;
     int depth_;
     int max_height_;
-    int conditional_depth_ = 0;  ///< inside an if an unknown filter fails when it is reached, elsewhere at once
+    int conditional_depth_ = 0;     ///< inside an if an unknown filter fails when it is reached, elsewhere at once
     std::vector<failure> unknown_;  ///< filters and tests this build has not, outside of conditions
     int loop_depth_ = 0;
     macro_definition* macro_ = nullptr;  ///< being parsed

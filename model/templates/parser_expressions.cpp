@@ -28,8 +28,7 @@ void parser::settle(expression& e) const {
 
 namespace {
 
-template <class... E>
-std::vector<expr_ptr> operands(E... e) {
+template <class... E> std::vector<expr_ptr> operands(E... e) {
     std::vector<expr_ptr> out;
     (out.push_back(std::move(e)), ...);
     return out;

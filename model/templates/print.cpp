@@ -74,7 +74,10 @@ std::string python_escape(char32_t c) {
     if (c == '\r') return "\\r";
     if (c == '\t') return "\\t";
     char buffer[16];
-    std::snprintf(buffer, sizeof buffer, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x",
+    std::snprintf(buffer, sizeof buffer,
+        c < 0x100     ? "\\x%02x"
+        : c < 0x10000 ? "\\u%04x"
+                      : "\\U%08x",
         static_cast<unsigned>(c));
     return buffer;
 }

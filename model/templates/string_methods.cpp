@@ -42,8 +42,7 @@ integer count_argument(const value* v, integer absent) {
     return *i;
 }
 
-template <side Where>
-value strip_method(I& i, const V& self, const A& args) {
+template <side Where> value strip_method(I& i, const V& self, const A& args) {
     const auto a = bind(args, "strip", {"chars"});
     return strip(*self.as_text(), Where, text_argument(a[0], "strip"), i.cost());
 }
@@ -93,8 +92,10 @@ value split_method(I& i, const V& self, const A& args, bool from_right) {
     auto hits = hits_of(t.view(), separator->view(), i.cost());
     if (limit >= 0 && static_cast<integer>(hits.size()) > limit) {
         const auto extra = hits.size() - static_cast<std::size_t>(limit);
-        if (from_right) hits.erase(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(extra));
-        else hits.resize(static_cast<std::size_t>(limit));
+        if (from_right)
+            hits.erase(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(extra));
+        else
+            hits.resize(static_cast<std::size_t>(limit));
     }
     std::vector<value> out;
     std::size_t from = 0;
@@ -118,8 +119,9 @@ value partition_method(I& i, const V& self, const A& args, bool from_right) {
                           : make_sequence({self, none, none}, i.cost(), form::tuple);
     }
     const std::size_t at = from_right ? hits.back() : hits.front(), end = at + separator.size();
-    return make_sequence({slice_of(t, 0, at, i.cost()), slice_of(t, at, end, i.cost()), slice_of(t, end, t.size(), i.cost())},
-        i.cost(), form::tuple);
+    return make_sequence(
+        {slice_of(t, 0, at, i.cost()), slice_of(t, at, end, i.cost()), slice_of(t, end, t.size(), i.cost())}, i.cost(),
+        form::tuple);
 }
 
 value split_lines(I& i, const V& self, const A& args) {
@@ -135,8 +137,7 @@ value split_lines(I& i, const V& self, const A& args) {
     return make_sequence(std::move(out), i.cost());
 }
 
-template <bool Prefix>
-value affix(I& i, const V& self, const A& args) {
+template <bool Prefix> value affix(I& i, const V& self, const A& args) {
     const auto a = bind(args, Prefix ? "startswith" : "endswith", {"affix"});
     const std::string_view s = self.as_text()->view();
     const auto matches = [&](const value& v) {
@@ -152,8 +153,7 @@ value affix(I& i, const V& self, const A& args) {
     return value::of(matches(*a[0]));
 }
 
-template <bool Prefix>
-value remove_affix(I& i, const V& self, const A& args) {
+template <bool Prefix> value remove_affix(I& i, const V& self, const A& args) {
     const auto a = bind(args, "removeprefix", {"affix"});
     const text& t = *self.as_text();
     const std::string_view part = needed(a[0], "removeprefix").view();
@@ -178,7 +178,8 @@ value find_method_of(I& i, const V& self, const A& args, bool from_right, bool m
     std::size_t hit = npos;
     if (from != npos && !from_right) hit = find(s, needle, from);
     if (from != npos && from_right) {
-        const auto hits = needle.empty() ? std::vector<std::size_t>{s.size()} : hits_of(s.substr(from), needle, i.cost());
+        const auto hits =
+            needle.empty() ? std::vector<std::size_t>{s.size()} : hits_of(s.substr(from), needle, i.cost());
         if (!hits.empty()) hit = needle.empty() ? s.size() : from + hits.back();
     }
     if (hit == npos && must) throw failure{"substring not found"};
@@ -207,7 +208,8 @@ value join_method(I& i, const V& self, const A& args) {
 
 value replace_method(I& i, const V& self, const A& args) {
     const auto a = bind(args, "replace", {"old", "new", "count"});
-    return replace(*self.as_text(), needed(a[0], "replace"), needed(a[1], "replace"), count_argument(a[2], -1), i.cost());
+    return replace(
+        *self.as_text(), needed(a[0], "replace"), needed(a[1], "replace"), count_argument(a[2], -1), i.cost());
 }
 
 /// Pads to `width` characters on one side.
@@ -244,8 +246,7 @@ bool in_class(char32_t c, char_class which) {
     return false;
 }
 
-template <char_class Class>
-value all_of_class(I& i, const V& self, const A&) {
+template <char_class Class> value all_of_class(I& i, const V& self, const A&) {
     const std::string_view s = self.as_text()->view();
     i.cost().scan(s.size());
     for (std::size_t k = 0; k < s.size(); k += char_size(s, k)) {

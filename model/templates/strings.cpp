@@ -18,9 +18,10 @@ struct special_case {
     char32_t c;
     std::string_view upper, title;
 };
-constexpr special_case specials[] = {{0xDF, "SS", "Ss"}, {0x149, "\xCA\xBCN", "\xCA\xBCN"}, {0x1F0, "J\xCC\x8C", "J\xCC\x8C"},
-    {0x587, "\xD4\xB5\xD5\x92", "\xD4\xB5\xD6\x82"}, {0xFB00, "FF", "Ff"}, {0xFB01, "FI", "Fi"}, {0xFB02, "FL", "Fl"},
-    {0xFB03, "FFI", "Ffi"}, {0xFB04, "FFL", "Ffl"}, {0xFB05, "ST", "St"}, {0xFB06, "ST", "St"}};
+constexpr special_case specials[] = {{0xDF, "SS", "Ss"}, {0x149, "\xCA\xBCN", "\xCA\xBCN"},
+    {0x1F0, "J\xCC\x8C", "J\xCC\x8C"}, {0x587, "\xD4\xB5\xD5\x92", "\xD4\xB5\xD6\x82"}, {0xFB00, "FF", "Ff"},
+    {0xFB01, "FI", "Fi"}, {0xFB02, "FL", "Fl"}, {0xFB03, "FFI", "Ffi"}, {0xFB04, "FFL", "Ffl"}, {0xFB05, "ST", "St"},
+    {0xFB06, "ST", "St"}};
 
 void append_case(std::string& out, char32_t c, bool to_upper, bool to_title) {
     for (const auto& s : specials) {
@@ -46,8 +47,7 @@ bool is_cased(char32_t c) {
 }
 
 /// f(character, index) -> append to the string given.
-template <class F>
-value map_chars(const text& t, meter& m, F f) {
+template <class F> value map_chars(const text& t, meter& m, F f) {
     builder out(m);
     const std::string_view s = t.view();
     m.step(static_cast<std::int64_t>(s.size() / 16));
@@ -155,7 +155,8 @@ value lower(const text& t, meter& m) {
 
 value capitalize(const text& t, meter& m) {
     bool first = true;
-    return map_chars(t, m, [&](std::string& out, char32_t c) { append_case(out, c, false, std::exchange(first, false)); });
+    return map_chars(
+        t, m, [&](std::string& out, char32_t c) { append_case(out, c, false, std::exchange(first, false)); });
 }
 
 value title(const text& t, bool by_words, meter& m) {

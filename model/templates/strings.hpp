@@ -20,7 +20,8 @@ std::vector<std::pair<std::size_t, std::size_t>> lines(std::string_view s);
 value upper(const text& t, meter& m);
 value lower(const text& t, meter& m);
 value capitalize(const text& t, meter& m);
-/// str.title: a letter after anything but a letter is upper case. `by_words`: the filter's rule, only after space - ( { [ <.
+/// str.title: a letter after anything but a letter is upper case. `by_words`: the filter's rule, only after space - ( {
+/// [ <.
 value title(const text& t, bool by_words, meter& m);
 value center(const text& t, integer width, meter& m);
 

@@ -94,14 +94,10 @@ const table& tests() {
         {"lower", [](I&, const value& v, const A&) { return all_case(v, false); }},
         {"upper", [](I&, const value& v, const A&) { return all_case(v, true); }},
         {"escaped", [](I&, const value&, const A&) { return false; }},
-        {"filter",
-            [](I&, const value& v, const A&) {
-                return v.as_text() != nullptr && find_filter(v.as_text()->view()) != nullptr;
-            }},
-        {"test",
-            [](I&, const value& v, const A&) {
-                return v.as_text() != nullptr && find_test(v.as_text()->view()) != nullptr;
-            }},
+        {"filter", [](I&, const value& v,
+                       const A&) { return v.as_text() != nullptr && find_filter(v.as_text()->view()) != nullptr; }},
+        {"test", [](I&, const value& v,
+                     const A&) { return v.as_text() != nullptr && find_test(v.as_text()->view()) != nullptr; }},
     };
     return all;
 }

@@ -125,8 +125,7 @@ std::size_t find(std::string_view s, std::string_view needle, std::size_t from) 
     if (from > s.size()) return std::string_view::npos;
     if (needle.empty()) return from;
     const void* at = memmem(s.data() + from, s.size() - from, needle.data(), needle.size());
-    return at == nullptr ? std::string_view::npos
-                         : static_cast<std::size_t>(static_cast<const char*>(at) - s.data());
+    return at == nullptr ? std::string_view::npos : static_cast<std::size_t>(static_cast<const char*>(at) - s.data());
 }
 
 }  // namespace troupe::model::jinja

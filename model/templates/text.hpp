@@ -40,7 +40,8 @@ class text {
     std::vector<run> runs_;  ///< ascending; neighbours differ
 };
 
-// -- UTF-8 (well-formed or not: a stray byte counts as one character) ---------------------------------------------------
+// -- UTF-8 (well-formed or not: a stray byte counts as one character)
+// --------------------------------------------------------------------------------
 
 /// Bytes of the character that starts at `offset` (< s.size()); at least 1.
 std::size_t char_size(std::string_view s, std::size_t offset);

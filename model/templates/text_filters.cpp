@@ -47,8 +47,8 @@ value replace_filter(I& i, const V& self, const A& args) {
     const auto a = bind(args, "replace", {"old", "new", "count"});
     if (a[0] == nullptr || a[1] == nullptr) throw failure{"replace needs two arguments"};
     value holder, from, to;
-    return replace(as_string(self, holder, i.cost()), as_string(*a[0], from, i.cost()),
-        as_string(*a[1], to, i.cost()), integer_or(a[2], -1), i.cost());
+    return replace(as_string(self, holder, i.cost()), as_string(*a[0], from, i.cost()), as_string(*a[1], to, i.cost()),
+        integer_or(a[2], -1), i.cost());
 }
 
 value tojson(I& i, const V& self, const A& args) {
@@ -66,7 +66,8 @@ value tojson(I& i, const V& self, const A& args) {
         if (const text* t = indent->as_text()) {
             style.indent = std::string(t->view());
         } else {
-            style.indent = std::string(static_cast<std::size_t>(std::clamp<integer>(integer_or(indent, 0), 0, 1000)), ' ');
+            style.indent =
+                std::string(static_cast<std::size_t>(std::clamp<integer>(integer_or(indent, 0), 0, 1000)), ' ');
         }
         style.item_separator = ",";
     }
@@ -176,7 +177,9 @@ std::optional<integer> parse_integer(std::string_view s, int base) {
     for (std::size_t i = 0; i < s.size(); ++i) {
         const char c = s[i];
         if (c == '_' && i > 0 && i + 1 < s.size() && s[i - 1] != '_') continue;
-        const int d = c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'z' ? (c | 0x20) - 'a' + 10 : 99;
+        const int d = c >= '0' && c <= '9'                     ? c - '0'
+                      : (c | 0x20) >= 'a' && (c | 0x20) <= 'z' ? (c | 0x20) - 'a' + 10
+                                                               : 99;
         if (d >= base) return std::nullopt;
         if (__builtin_mul_overflow(n, static_cast<integer>(base), &n) || __builtin_add_overflow(n, d, &n)) {
             throw failure{"integer too large"};
@@ -273,8 +276,7 @@ value format_filter(I& i, const V& self, const A& args) {
 
 value title_by_words(const text& t, meter& m) { return title(t, true, m); }
 
-template <value (*F)(const text&, meter&)>
-value by_text(I& i, const V& self, const A& args) {
+template <value (*F)(const text&, meter&)> value by_text(I& i, const V& self, const A& args) {
     bind(args, "filter", {});
     value holder;
     return F(as_string(self, holder, i.cost()), i.cost());

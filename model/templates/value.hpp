@@ -38,11 +38,13 @@ class value {
 
     value() = default;  ///< undefined
     template <class T>
-        requires(std::is_constructible_v<storage, T &&> && !std::is_same_v<std::decay_t<T>, value>)
-    value(T&& x) : storage_(std::forward<T>(x)) {}
+    requires(std::is_constructible_v<storage, T&&> && !std::is_same_v<std::decay_t<T>, value>) value(T&& x)
+        : storage_(std::forward<T>(x)) {}
     static value none() { return none_type{}; }
     template <std::same_as<bool> B>  // else a string literal would prefer it
-    static value of(B b) { return storage(std::in_place_type<bool>, b); }
+    static value of(B b) {
+        return storage(std::in_place_type<bool>, b);
+    }
     static value of(integer i) { return storage(std::in_place_type<integer>, i); }
     static value of(double d) { return storage(std::in_place_type<double>, d); }
     /// Not metered: for short texts of the engine itself.
@@ -62,8 +64,7 @@ class value {
     const storage& raw() const { return storage_; }
 
  private:
-    template <class T>
-    T* pointer() const {
+    template <class T> T* pointer() const {
         const auto* p = std::get_if<std::shared_ptr<T>>(&storage_);
         return p == nullptr ? nullptr : p->get();
     }
@@ -101,6 +102,7 @@ struct name_space {
 struct arguments {
     std::vector<value> positional;
     std::vector<std::pair<std::string, value>> named;
+    bool names_from_user = false;  ///< some name came out of a user's dict by **
 };
 
 class interpreter;
@@ -126,9 +128,9 @@ struct loop_state {
     std::vector<value> items;
     int items_depth = 0;
     std::size_t index = 0;
-    int depth = 1;                          ///< of recursion
-    const statement* recursive = nullptr;   ///< the loop, if it may call itself
-    scope* outer = nullptr;                 ///< where a recursive one was started
+    int depth = 1;                         ///< of recursion
+    const statement* recursive = nullptr;  ///< the loop, if it may call itself
+    scope* outer = nullptr;                ///< where a recursive one was started
     std::optional<std::string> last_changed;
 };
 
@@ -139,12 +141,12 @@ int checked_depth(int depth);
 /// Bound arguments of a native function: `names` in order, null where absent. Too many or unknown ones fail.
 std::vector<const value*> bind(const arguments& args, std::string_view function, std::vector<std::string_view> names);
 
-// -- construction -------------------------------------------------------------------------------------------------------
+// -- construction --------------------------------------------------------------------------------
 
 value make_sequence(std::vector<value> items, meter& m, form kind = form::list);
 value make_dict(dict d);
 
-// -- Python's semantics -------------------------------------------------------------------------------------------------
+// -- Python's semantics --------------------------------------------------------------------------------
 
 bool truthy(const value& v);
 bool equal(const value& a, const value& b, meter& m);

@@ -1,5 +1,5 @@
-// The sampling chain against golden distributions (tests/data/sampling/chains.json: float64 references of every chain the
-// parameters can express), and the properties of the draw.
+// The sampling chain against golden distributions (tests/data/sampling/chains.json: float64 references of every chain
+// the parameters can express), and the properties of the draw.
 #include "model/sampling/sampler.hpp"
 
 #include <algorithm>
@@ -73,8 +73,8 @@ std::vector<float> vector_of(const json::object& goldens, std::string_view name)
 
 using distribution = std::vector<std::pair<token_id, float>>;
 
-/// Golden probabilities are of float64; a float32 engine is allowed 2e-5 (the goldens' README). Which ids survive must be
-/// exact (lowest ids at a tied cut, which is this engine's rule too); two that differ by a rounding may swap places.
+/// Golden probabilities are of float64; a float32 engine is allowed 2e-5 (the goldens' README). Which ids survive must
+/// be exact (lowest ids at a tied cut, which is this engine's rule too); two that differ by a rounding may swap places.
 void expect_same(const distribution& got, const json::object& want, const std::string& what) {
     const auto& ids = want.at("ids").as_array();
     const auto& probabilities = want.at("p").as_array();
@@ -106,8 +106,8 @@ TEST(sampler, matches_the_golden_distributions) {
         const auto& description = goldens.at("chains").at(chain);
         std::vector<token_id> history;
         for (const auto& id : description.at("history").as_array()) history.push_back(id.to_number<token_id>());
-        const auto got = s.distribution(
-            vector_of(goldens, vector), params_of(description.at("steps").as_array()), history);
+        const auto got =
+            s.distribution(vector_of(goldens, vector), params_of(description.at("steps").as_array()), history);
         expect_same(got, c.contains("same_as") ? *plain.at(vector) : c, vector + "/" + chain);
         ++compared;
     }
@@ -156,7 +156,8 @@ TEST(sampler, draw_depends_only_on_seed_choice_and_position) {
     choice.choice = 1;
     seed.seed = 43;
     for (int position = 0; position < 50; ++position) {
-        same_other_choice += used.sample(logits, choice, {}, position).id == forward[static_cast<std::size_t>(position)];
+        same_other_choice +=
+            used.sample(logits, choice, {}, position).id == forward[static_cast<std::size_t>(position)];
         same_other_seed += used.sample(logits, seed, {}, position).id == forward[static_cast<std::size_t>(position)];
     }
     EXPECT_LT(same_other_choice, 40);
@@ -186,7 +187,8 @@ TEST(sampler, truncations_agree_with_full_sorting_on_a_large_vocabulary) {
         const auto got = s.distribution(logits, p, {});
         double reached = 0;
         std::size_t want = 0;
-        while (reached < top_p) reached += std::exp(static_cast<double>(logits[order[want++]]) - logits[order[0]]) / total;
+        while (reached < top_p)
+            reached += std::exp(static_cast<double>(logits[order[want++]]) - logits[order[0]]) / total;
         EXPECT_NEAR(static_cast<double>(got.size()), static_cast<double>(want), 1) << top_p;
         for (std::size_t i = 0; i < std::min(got.size(), want); ++i) ASSERT_EQ(got[i].first, order[i]);
     }

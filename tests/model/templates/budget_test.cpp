@@ -77,13 +77,18 @@ TEST(budget, hostile_work_ends_in_an_error) {
         "{% set ns = namespace(s='x') %}{% for i in range(100) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ ns.s }}",
         "{% set ns = namespace(s=[1]) %}{% for i in range(100) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
         "{% set ns = namespace(s=[1]) %}{% for i in range(100) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s }}",
-        "{% set ns = namespace(s=[1], t=[1]) %}{% for i in range(100) %}{% set ns.s = [ns.s, ns.s] %}{% set ns.t = [ns.t, ns.t] %}"
+        "{% set ns = namespace(s=[1], t=[1]) %}{% for i in range(100) %}{% set ns.s = [ns.s, ns.s] %}{% set ns.t = "
+        "[ns.t, ns.t] %}"
         "{% endfor %}{{ ns.s == ns.t }}",
         "{% set ns = namespace(s='x') %}{% for i in range(100) %}{% set ns.s = ns.s.replace('', ns.s) %}{% endfor %}",
         "{% set ns = namespace(s={}) %}{% for i in range(1000) %}{% set ns.s = {'a': ns.s} %}{% endfor %}",
         "{% set ns = namespace(s={}) %}{% for i in range(1000) %}{% set ns.s = {'a': ns.s.get} %}{% endfor %}",
-        "{% set ns = namespace(s=1) %}{% for i in range(1000) %}{% for x in [ns.s] %}{% set ns.s = loop %}{% endfor %}{% endfor %}",
-        "{% for i in range(1000) %}{% for j in range(1000) %}{% for k in range(1000) %}{% endfor %}{% endfor %}{% endfor %}",
+        "{% set ns = namespace(s=1) %}{% for i in range(1000) %}{% for x in [ns.s] %}{% set ns.s = loop %}{% endfor "
+        "%}{% "
+        "endfor %}",
+        "{% for i in range(1000) %}{% for j in range(1000) %}{% for k in range(1000) %}{% endfor %}{% endfor %}{% "
+        "endfor "
+        "%}",
         "{% for i in range(100000) %}{% for j in range(100000) %}x{% endfor %}{% endfor %}",
         "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
         "{% macro f(n) %}{{ f(n + 1) ~ f(n + 1) }}{% endmacro %}{{ f(0) }}",
@@ -104,13 +109,18 @@ TEST(budget, hostile_work_ends_in_an_error) {
 TEST(budget, many_namespaces_macros_and_scopes_are_taken_down_without_recursion) {
     // Chains and circles through namespaces and closures: the render must end and free them (ASan watches).
     EXPECT_EQ(render_text("{% set ns = namespace(n=0) %}{% for i in range(50000) %}{% set ns.n = namespace(up=ns.n) %}"
-                          "{% endfor %}ok"), "ok");
+                          "{% endfor %}ok"),
+        "ok");
     EXPECT_EQ(render_text("{% set ns = namespace() %}{% for i in range(20000) %}{% macro f() %}{{ i }}{% endmacro %}"
-                          "{% set ns.f = f %}{% endfor %}{{ ns.f() }}"), "19999");
-    EXPECT_EQ(render_text("{% set ns = namespace() %}{% set ns.me = ns %}{% for x in [ns] recursive %}{% set ns.l = loop %}"
-                          "{% endfor %}ok"), "ok");
+                          "{% set ns.f = f %}{% endfor %}{{ ns.f() }}"),
+        "19999");
+    EXPECT_EQ(
+        render_text("{% set ns = namespace() %}{% set ns.me = ns %}{% for x in [ns] recursive %}{% set ns.l = loop %}"
+                    "{% endfor %}ok"),
+        "ok");
     EXPECT_EQ(render_text("{% set ns = namespace() %}{% macro g() %}{% for x in [1] recursive %}{% if not ns.l %}"
-                          "{% set ns.l = loop %}{% endif %}{{ x }}{% endfor %}{% endmacro %}{{ g() }}{{ ns.l([7]) }}"), "17");
+                          "{% set ns.l = loop %}{% endif %}{{ x }}{% endfor %}{% endmacro %}{{ g() }}{{ ns.l([7]) }}"),
+        "17");
 }
 
 TEST(budget, deep_data_is_refused) {
@@ -124,11 +134,13 @@ TEST(budget, deep_data_is_refused) {
 TEST(budget, long_conversations_fit_the_default_budget) {
     json::array messages;
     const std::string content(2'000, 'x');
-    for (int i = 0; i < 1'000; ++i) messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", content}});
+    for (int i = 0; i < 1'000; ++i)
+        messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", content}});
     for (const char* name : {"llama-3.1-8b-instruct", "qwen3-0.6b", "min-gemma-3", "min-deepseek-v3", "min-chatml"}) {
         const auto parsed = chat_template::parse(template_source(name));
         ASSERT_TRUE(parsed.ok());
-        const auto r = (*parsed)->render({{"messages", messages}, {"bos_token", "<s>"}, {"eos_token", "</s>"}}, golden_now);
+        const auto r =
+            (*parsed)->render({{"messages", messages}, {"bos_token", "<s>"}, {"eos_token", "</s>"}}, golden_now);
         ASSERT_TRUE(r.ok()) << name << ": " << r.error().message;
         EXPECT_GT(join(*r).size(), 1'000'000u);
     }

@@ -28,7 +28,8 @@ TEST(chat_context, system_is_folded_where_the_template_refuses_it) {
         "<bos><start_of_turn>user\nBe brief.\n\nHi<end_of_turn>\n<start_of_turn>model\n");
     EXPECT_EQ(text(*gemma, {{"system", "Only system", ""}}),
         "<bos><start_of_turn>user\nOnly system<end_of_turn>\n<start_of_turn>model\n");
-    EXPECT_EQ(text(*gemma, {{"user", "a", ""}, {"user", "b", ""}, {"assistant", "c", ""}, {"system", "S", ""}, {"user", "d", ""}}),
+    EXPECT_EQ(text(*gemma, {{"user", "a", ""}, {"user", "b", ""}, {"assistant", "c", ""}, {"system", "S", ""},
+                               {"user", "d", ""}}),
         "<bos><start_of_turn>user\na\n\nb<end_of_turn>\n<start_of_turn>model\nc<end_of_turn>\n"
         "<start_of_turn>user\nS\n\nd<end_of_turn>\n<start_of_turn>model\n");
     EXPECT_EQ(text(*gemma, {{"assistant", "a", ""}, {"user", "b", ""}}),
@@ -59,7 +60,8 @@ TEST(chat_context, every_golden_template_takes_a_conversation_with_a_system_mess
 }
 
 TEST(chat_context, templates_that_want_parts_get_parts) {
-    const auto f = load("{% for m in messages %}<{{ m.role }}>{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}");
+    const auto f =
+        load("{% for m in messages %}<{{ m.role }}>{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}");
     EXPECT_TRUE(f->habits().content_parts);
     EXPECT_EQ(text(*f, {{"user", "hi", ""}}), "<user>hi");
 }
@@ -77,14 +79,18 @@ TEST(chat_context, tools_are_undefined_without_any_unless_the_template_cannot_do
 
 TEST(chat_context, extras_reach_the_template_without_nulls) {
     const auto f = load("{{ messages[0] | tojson }}");
-    EXPECT_EQ(text(*f, {{"assistant", "", R"({"name":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"a\": 1}"}}],"content":"no"})"}}),
+    EXPECT_EQ(
+        text(*f,
+            {{"assistant", "",
+                R"({"name":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"a\": 1}"}}],"content":"no"})"}}),
         R"({"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}}}]})");
     EXPECT_EQ(text(*f, {{"user", "a", "[1]"}}), "ERROR a message has further keys that are no JSON object");
     EXPECT_EQ(text(*f, {{"user", "a", "{"}}), "ERROR a message has further keys that are no JSON object");
 }
 
 TEST(chat_context, variables_cannot_replace_what_the_server_sets) {
-    const auto f = load("{{ messages | length }}{{ bos_token }}{{ add_generation_prompt }}{{ date_string }}{{ messages[0].content }}");
+    const auto f = load(
+        "{{ messages | length }}{{ bos_token }}{{ add_generation_prompt }}{{ date_string }}{{ messages[0].content }}");
     chat_options options;
     options.add_generation_prompt = false;
     options.variables = {{"messages", json::array{}}, {"bos_token", "evil"}, {"date_string", "today"}};
@@ -93,17 +99,21 @@ TEST(chat_context, variables_cannot_replace_what_the_server_sets) {
 
 TEST(chat_context, developer_is_system_unless_the_template_knows_it) {
     EXPECT_EQ(text(*load("{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"),
-                  {{"developer", "d", ""}, {"user", "u", ""}}), "[system]d[user]u");
+                  {{"developer", "d", ""}, {"user", "u", ""}}),
+        "[system]d[user]u");
     EXPECT_EQ(text(*load("{# developer #}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"),
-                  {{"developer", "d", ""}, {"user", "u", ""}}), "[developer]d[user]u");
+                  {{"developer", "d", ""}, {"user", "u", ""}}),
+        "[developer]d[user]u");
 }
 
 TEST(chat_context, built_in_templates) {
-    const std::vector<chat_message> messages = {{"system", "S", ""}, {"user", "U", ""}, {"assistant", "A", ""}, {"user", "V", ""}};
+    const std::vector<chat_message> messages = {
+        {"system", "S", ""}, {"user", "U", ""}, {"assistant", "A", ""}, {"user", "V", ""}};
     const auto chatml = load("", {"<|im_start|>", "<start_of_turn>"});
     EXPECT_TRUE(chatml->built_in());
-    EXPECT_EQ(text(*chatml, messages), "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n"
-                                       "<|im_start|>assistant\nA<|im_end|>\n<|im_start|>user\nV<|im_end|>\n<|im_start|>assistant\n");
+    EXPECT_EQ(text(*chatml, messages),
+        "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n"
+        "<|im_start|>assistant\nA<|im_end|>\n<|im_start|>user\nV<|im_end|>\n<|im_start|>assistant\n");
     EXPECT_EQ(text(*load("", {"<start_of_turn>"}), messages),
         "<start_of_turn>user\nS\n\nU<end_of_turn>\n<start_of_turn>model\nA<end_of_turn>\n"
         "<start_of_turn>user\nV<end_of_turn>\n<start_of_turn>model\n");
@@ -122,7 +132,8 @@ TEST(chat_context, a_template_that_renders_nothing_is_refused) {
 TEST(chat_context, content_is_flattened) {
     EXPECT_EQ(*flatten_content(json::value("a")), "a");
     EXPECT_EQ(*flatten_content(json::value(nullptr)), "");
-    EXPECT_EQ(*flatten_content(json::array{{{"type", "text"}, {"text", "a"}}, {{"type", "text"}, {"text", "b"}}}), "a\nb");
+    EXPECT_EQ(
+        *flatten_content(json::array{{{"type", "text"}, {"text", "a"}}, {{"type", "text"}, {"text", "b"}}}), "a\nb");
     EXPECT_EQ(flatten_content(json::array{{{"type", "image_url"}}}).error().code, errc::unsupported_parameter);
     EXPECT_EQ(flatten_content(json::array{1}).error().code, errc::invalid_request);
     EXPECT_EQ(flatten_content(json::value(1)).error().code, errc::invalid_request);

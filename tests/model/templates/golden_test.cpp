@@ -7,7 +7,8 @@
 namespace troupe::model::testing {
 namespace {
 
-/// An error case: raise_exception must give its message; a Python error must fail or give the lenient text of llama.cpp.
+/// An error case: raise_exception must give its message; a Python error must fail or give the lenient text of
+/// llama.cpp.
 void expect_error(const json::object& error, const result<std::vector<text_part>>& got, const std::string& what) {
     const std::string kind(error.at("kind").as_string());
     if (kind == "raise_exception") {
@@ -91,11 +92,12 @@ TEST(templates, parse_errors_name_the_line) {
 }
 
 TEST(templates, refuse_what_is_no_template) {
-    for (const char* source : {"{{", "{%", "{#", "{{ 'a", "{{ a", "{% if a %}", "{% endif %}", "{% for x in y %}", "{{ (1 }}",
-             "{{ 1) }}", "{{ 9|9|{ }}", "{{9|9|{", "{{ a. }}", "{{ a[ }}", "{% set = 1 %}", "{% set none = 1 %}", "{{ 1 + }}",
-             "{% macro f( %}{% endmacro %}", "{% break %}", "{% include 'x' %}", "{% raw %}", "{{ a is is b }}", "{{ \xff }}",
-             "{% for x in y %}{% else %}{% else %}{% endfor %}", "{{ 1 is nosuch }}", "{{ f(a=1, 2) }}", "{{ x ? }}",
-             "{% macro f(a=1, b) %}{% endmacro %}", "{{ '\\x4' }}", "{{ 99999999999999999999999999999999999999999999 }}"}) {
+    for (const char* source : {"{{", "{%", "{#", "{{ 'a", "{{ a", "{% if a %}", "{% endif %}", "{% for x in y %}",
+             "{{ (1 }}", "{{ 1) }}", "{{ 9|9|{ }}", "{{9|9|{", "{{ a. }}", "{{ a[ }}", "{% set = 1 %}",
+             "{% set none = 1 %}", "{{ 1 + }}", "{% macro f( %}{% endmacro %}", "{% break %}", "{% include 'x' %}",
+             "{% raw %}", "{{ a is is b }}", "{{ \xff }}", "{% for x in y %}{% else %}{% else %}{% endfor %}",
+             "{{ 1 is nosuch }}", "{{ f(a=1, 2) }}", "{{ x ? }}", "{% macro f(a=1, b) %}{% endmacro %}", "{{ '\\x4' }}",
+             "{{ 99999999999999999999999999999999999999999999 }}"}) {
         const auto r = chat_template::parse(source);
         ASSERT_FALSE(r.ok()) << source;
         EXPECT_EQ(r.error().code, errc::model_unsupported) << source;
@@ -104,20 +106,27 @@ TEST(templates, refuse_what_is_no_template) {
 
 TEST(templates, beyond_the_goldens) {
     EXPECT_EQ(render_text("{{ [1,2,3] | map('string') | join('+') }}"), "1+2+3");
-    EXPECT_EQ(render_text("{{ '{:>5}|{:<4}|{:^5}|{:05.1f}|{0}'.format('a', 'b', 'c', 2.25) }}"), "    a|b   |  c  |002.2|a");
+    EXPECT_EQ(
+        render_text("{{ '{:>5}|{:<4}|{:^5}|{:05.1f}|{0}'.format('a', 'b', 'c', 2.25) }}"), "    a|b   |  c  |002.2|a");
     EXPECT_EQ(render_text("{% for x in [1,2,2,3] %}{{ loop.changed(x) }} {% endfor %}"), "True True False True ");
-    EXPECT_EQ(render_text("{{ 'a b  c '.split(none, 1) }}{{ ' a b  c'.rsplit(none, 1) }}"), "['a', 'b  c '][' a b', 'c']");
+    EXPECT_EQ(
+        render_text("{{ 'a b  c '.split(none, 1) }}{{ ' a b  c'.rsplit(none, 1) }}"), "['a', 'b  c '][' a b', 'c']");
     EXPECT_EQ(render_text("{{ 'abcabc'.rfind('c') }}{{ 'abcabc'.find('a', 1) }}"), "53");
     EXPECT_EQ(render_text("{% set ns = namespace() %}{% set ns.f = ns %}{{ ns.f.g is defined }}"), "False");
     EXPECT_EQ(render_text("{% macro f() %}{{ x }}{% endmacro %}{% set x = 1 %}{{ f() }}"), "1");
-    EXPECT_EQ(render_text("{% set ns = namespace() %}{% for i in [7,8] %}{% macro f() %}{{ i }}{% endmacro %}{% set ns.f = f %}"
-                          "{% endfor %}{{ ns.f() }}"), "8");
+    EXPECT_EQ(render_text(
+                  "{% set ns = namespace() %}{% for i in [7,8] %}{% macro f() %}{{ i }}{% endmacro %}{% set ns.f = f %}"
+                  "{% endfor %}{{ ns.f() }}"),
+        "8");
     EXPECT_EQ(render_text("{{ [1,2,3,4,5] | slice(2) | list }}"), "[[1, 2, 3], [4, 5]]");
     EXPECT_EQ(render_text("{{ 18446744073709551615 + 1 }} {{ 2 ** 126 }}"),
         "18446744073709551616 85070591730234615865843651857942052864");
-    EXPECT_EQ(render_text("{{ f(*[1], **{'b': 2}) if false }}|{% macro f(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ f(*[1], **{'b': 2}) }}"),
+    EXPECT_EQ(
+        render_text("{{ f(*[1], **{'b': 2}) if false }}|{% macro f(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ f(*[1], "
+                    "**{'b': 2}) }}"),
         "|12");
-    EXPECT_EQ(render_text("{{ 'x' | truncate(3) }}{{ 'hello wide world' | truncate(9, false, '...', 0) }}"), "xhello...");
+    EXPECT_EQ(
+        render_text("{{ 'x' | truncate(3) }}{{ 'hello wide world' | truncate(9, false, '...', 0) }}"), "xhello...");
     EXPECT_EQ(render_text("{{ x['a']['b'] }}", {{"x", {{"a", {{"b", "deep"}}}}}}), "deep");
 }
 

@@ -8,7 +8,8 @@ namespace {
 
 std::string marked(const std::string& source) {
     return render_marked(source, {{"messages", json::array{{{"role", "user"}, {"content", " ab<e>cd "}, {"n", 5}}}},
-        {"tools", json::array{{{"name", "t\"\n"}}}}, {"documents", json::array{"doc"}}, {"bos_token", "<s>"}, {"other", "mine"}});
+                                     {"tools", json::array{{{"name", "t\"\n"}}}}, {"documents", json::array{"doc"}},
+                                     {"bos_token", "<s>"}, {"other", "mine"}});
 }
 
 TEST(marks, every_operation_keeps_them) {
@@ -21,7 +22,8 @@ TEST(marks, every_operation_keeps_them) {
         {"{{ m.content.replace('<e>', '|') }}", "‹ ab›|‹cd ›"},
         {"{{ 'a-b' | replace('-', m.content) }}", "a‹ ab<e>cd ›b"},
         {"{{ m.content[1:3] }}{{ m.content[::-1] }}{{ m.content[1] }}", "‹ab dc>e<ba a›"},
-        {"{{ m.content | upper }}{{ m.content.title() }}{{ ('q' ~ m.role) | capitalize }}", "‹ AB<E>CD  Ab<E>Cd ›Q‹user›"},
+        {"{{ m.content | upper }}{{ m.content.title() }}{{ ('q' ~ m.role) | capitalize }}",
+            "‹ AB<E>CD  Ab<E>Cd ›Q‹user›"},
         {"{{ m | tojson }}", "{\"‹role›\": \"‹user›\", \"‹content›\": \"‹ ab<e>cd ›\", \"‹n›\": 5}"},
         {"{{ tools | tojson(indent=1) }}", "[\n {\n  \"‹name›\": \"‹t\\\"\\n›\"\n }\n]"},
         {"{{ [m.role, 1] }}{{ tools }}", "['‹user›', 1][{'‹name›': '‹t\"\\n›'}]"},
@@ -34,12 +36,16 @@ TEST(marks, every_operation_keeps_them) {
         {"{% set x %}<{{ m.role }}>{% endset %}{{ x }}{{ x | length }}", "<‹user›>6"},
         {"{% macro f(a) %}[{{ a }}]{% endmacro %}{{ f(m.role) }}", "[‹user›]"},
         {"{% filter upper %}a{{ m.role }}{% endfilter %}", "A‹USER›"},
-        {"{% set ns = namespace(s='') %}{% for c in messages %}{% set ns.s = ns.s ~ '<' ~ c.role %}{% endfor %}{{ ns.s }}", "<‹user›"},
+        {"{% set ns = namespace(s='') %}{% for c in messages %}{% set ns.s = ns.s ~ '<' ~ c.role %}{% endfor %}{{ ns.s "
+         "}}",
+            "<‹user›"},
         {"{{ documents[0] }}{{ other }}", "‹doc›mine"},
         {"{{ {'user': '<U>'}[m.role] }}{{ 'yes' if m.role == 'user' }}{{ m.role in ['user'] }}", "<U>yesTrue"},
         {"{{ m.content.lstrip().partition('<e>') | join('') }}", "‹ab<e>cd ›"},
         {"{{ m.content.splitlines() | first }}{{ m.role.removeprefix('us') }}", "‹ ab<e>cd er›"},
         {"{{ m.role | center(8) }}{{ m.role.ljust(5) }}", "  ‹user›  ‹user› "},
+        {"{{ dict(**tools[0]) }}{% macro f() %}{{ kwargs }}{% endmacro %}{{ f(**tools[0]) }}",
+            "{'‹name›': '‹t\"\\n›'}{'‹name›': '‹t\"\\n›'}"},
         {"{{ m.items() | list | length }}{{ (m | dictsort)[0][1] }}", "3‹ ab<e>cd ›"},
         {"{{ m.content | truncate(6, true, '…', 0) }}", "‹ ab<e›…"},
         {"{{ (m.content | map('upper') | list)[1] }}{{ messages | map(attribute='role') | join(',') }}", "‹Auser›"},
@@ -49,8 +55,8 @@ TEST(marks, every_operation_keeps_them) {
     }
 }
 
-/// Each conversation of the goldens with control strings in every text the user has: rendered by every template, none of
-/// them may lie in a part the template wrote.
+/// Each conversation of the goldens with control strings in every text the user has: rendered by every template, none
+/// of them may lie in a part the template wrote.
 TEST(marks, no_control_string_of_a_user_gets_out_of_the_users_parts) {
     const std::string control = "<|im_end|><|eot_id|></s>[INST]<end_of_turn><|end|>\u2603";
     const json::value goldens = read_json("expected.json");
@@ -64,12 +70,15 @@ TEST(marks, no_control_string_of_a_user_gets_out_of_the_users_parts) {
             messages.push_back({{"role", "user"}, {"content", "U " + control + "\n"}});
             messages.push_back({{"role", "assistant"}, {"content", control}});
             messages.push_back({{"role", "user"}, {"content", control}});
-            json::object context = {{"messages", messages}, {"bos_token", "<s>"}, {"eos_token", "</s>"},
-                {"add_generation_prompt", true}};
+            json::object context = {
+                {"messages", messages}, {"bos_token", "<s>"}, {"eos_token", "</s>"}, {"add_generation_prompt", true}};
             if (with_system) {
-                context["tools"] = json::array{{{"type", "function"}, {"function", {{"name", "f"}, {"description", control},
-                    {"parameters", {{"type", "object"}, {"properties", {{"a", {{"type", "string"}, {"description", control}}}}},
-                        {"required", json::array{"a"}}}}}}}};
+                context["tools"] = json::array{{{"type", "function"},
+                    {"function",
+                        {{"name", "f"}, {"description", control},
+                            {"parameters", {{"type", "object"},
+                                               {"properties", {{"a", {{"type", "string"}, {"description", control}}}}},
+                                               {"required", json::array{"a"}}}}}}}};
             }
             const auto got = (*parsed)->render(context, golden_now);
             if (!got.ok()) continue;  // refuses system messages

@@ -42,7 +42,8 @@ inline json::value read_json(const std::string& name) {
 inline std::string template_source(const std::string& name) {
     const bool own = name.starts_with("min-");
     return read_file((own ? environment("TROUPE_SOURCE_DIR") + "/tests/data/templates/"
-                          : environment("TROUPE_TEST_CACHE") + "/templates/") + name + ".jinja");
+                          : environment("TROUPE_TEST_CACHE") + "/templates/") +
+                     name + ".jinja");
 }
 
 /// Renders `source`; a parse failure is returned as the error too.
