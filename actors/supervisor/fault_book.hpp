@@ -19,9 +19,6 @@ class fault_book {
     }
     /// What the next incarnation must be told. Its after_steps count from there.
     const std::vector<executor_fault>& armed() const { return armed_; }
-    bool watches() const {
-        return std::any_of(armed_.begin(), armed_.end(), [](const executor_fault& f) { return f.only_watched; });
-    }
 
  private:
     std::vector<executor_fault> armed_;

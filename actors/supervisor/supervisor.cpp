@@ -106,7 +106,6 @@ class supervisor : public caf::event_based_actor {
             case child_event_kind::fired:
                 faults_.fired(e.fault);
                 log_.add("fault_fired", epoch_, e.fault);
-                if (!faults_.watches()) send(scheduler_, watch_atom::value, std::string());
                 return;
             case child_event_kind::gone: return on_gone(e.exit);
         }
@@ -358,7 +357,7 @@ class supervisor : public caf::event_based_actor {
         const executor_fault armed{f.kind, f.after_steps, f.times, f.slow_ms, !f.request_contains.empty()};
         faults_.add(armed);
         log_.add("fault_armed", epoch_, f.kind);
-        if (armed.only_watched) send(scheduler_, watch_atom::value, f.request_contains);
+        if (armed.only_watched) send(scheduler_, f);
         auto promise = make_response_promise();
         if (phase_ != executor_phase::up) {  // on_ready tells the next one
             fault_promises_.push_back(promise);

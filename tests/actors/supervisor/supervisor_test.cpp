@@ -1,0 +1,354 @@
+// The supervisor in virtual time, over a fake host: exact sequences, no process, no sleep.
+#include "actors/supervisor/supervisor.hpp"
+
+#include <csignal>
+
+#include <caf/stateful_actor.hpp>
+#include <gtest/gtest.h>
+
+#include "core/limits.hpp"
+#include "tests/support/actor_fixture.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What the test's hand does to executors, and what the supervisor asked of them.
+struct fake_world {
+    std::function<void(child_event)> sink;
+    progress_page page;
+    std::vector<std::string> calls;  ///< "launch 1", "kill 1", ...
+    std::string cookie;
+    bool restartable = true;
+};
+
+class fake_host final : public child_host {
+ public:
+    explicit fake_host(std::shared_ptr<fake_world> world) : world_(std::move(world)) {}
+    void set_sink(std::function<void(child_event)> sink) override { world_->sink = std::move(sink); }
+    void launch(std::uint64_t epoch, std::string cookie) override {
+        world_->calls.push_back("launch " + std::to_string(epoch));
+        world_->cookie = std::move(cookie);
+        for (auto* counter : {&world_->page.progress, &world_->page.plan_started, &world_->page.plans_done,
+                 &world_->page.steps_done, &world_->page.tick_ns})
+            *counter = 0;
+        world_->page.busy = world_->page.load_permille = 0;
+    }
+    void stop(std::uint64_t epoch) override { world_->calls.push_back("stop " + std::to_string(epoch)); }
+    void kill(std::uint64_t epoch) override { world_->calls.push_back("kill " + std::to_string(epoch)); }
+    const progress_page* page() const override { return &world_->page; }
+    bool can_restart() const override { return world_->restartable; }
+
+ private:
+    std::shared_ptr<fake_world> world_;
+};
+
+class supervisor_test : public test::actor_test {
+ public:
+    void start(bool fault_injection = true) {
+        scheduler_actor = spawn([this]() -> caf::behavior {
+            return {[this](const executor_up& up) { heard.push_back("up " + std::to_string(up.info.epoch)); },
+                [this](const executor_down& d) {
+                    heard.push_back("down " + std::to_string(d.epoch) + " " + d.reason + " plan " + std::to_string(d.plan_started));
+                },
+                [this](const fault_spec& f) { heard.push_back("watch " + f.request_contains); }};
+        });
+        supervisor = own(spawn_supervisor(system, {.fault_injection = fault_injection}, std::make_unique<fake_host>(world),
+            scheduler_actor,
+            {.first_start = [this](result<executor_info> i) { first.push_back(i ? "ready" : std::string(info(i.error().code).name)); },
+                .health_changed = [this](const health_report& r) { levels.push_back(r.status); }}));
+        run();
+    }
+    void emit(child_event e) {
+        world->sink(std::move(e));
+        run();
+    }
+    /// An executor that answers as long as `answers`.
+    void ready(std::uint64_t epoch) {
+        executor = spawn([this](caf::stateful_actor<std::vector<caf::response_promise>>* a) -> caf::behavior {
+            return {[](attach_atom, const caf::actor&) { return executor_info{}; },
+                [this, a](status_atom) -> caf::result<executor_status> {
+                    if (answers) return executor_status{};
+                    a->state.push_back(a->make_response_promise());
+                    return a->state.back();
+                },
+                [this](const executor_fault& f) {
+                    armed.push_back(f.kind + " " + std::to_string(f.times));
+                    return true;
+                }};
+        });
+        auto door = spawn([this, epoch](caf::event_based_actor*) -> caf::behavior {
+            return {[this, epoch](hello_atom, const std::string& cookie) {
+                EXPECT_EQ(cookie, world->cookie);
+                return caf::make_message(executor, executor_info{.epoch = epoch, .pid = 100 + static_cast<std::int32_t>(epoch)});
+            }};
+        });
+        emit({.epoch = epoch, .kind = child_event_kind::door, .door = door});
+    }
+    void gone(std::uint64_t epoch, child_exit e) { emit({.epoch = epoch, .kind = child_event_kind::gone, .exit = e}); }
+    std::string last_call() const { return world->calls.empty() ? "" : world->calls.back(); }
+    health_report health() { return ask<health_report>(supervisor, health_atom::value); }
+
+    std::shared_ptr<fake_world> world = std::make_shared<fake_world>();
+    caf::actor scheduler_actor, supervisor, executor;
+    std::vector<std::string> heard, first, levels, armed;
+    bool answers = true;
+};
+
+TEST_F(supervisor_test, brings_an_executor_up_and_tells_in_order) {
+    start();
+    EXPECT_EQ(world->calls, std::vector<std::string>{"launch 1"});
+    EXPECT_EQ(world->cookie.size(), 32u);
+    world->page.load_permille = 400;
+    const auto loading = health();
+    EXPECT_EQ(loading.status, "loading");
+    EXPECT_DOUBLE_EQ(loading.load_progress, 0.4);
+    ready(1);
+    EXPECT_EQ(heard, std::vector<std::string>{"up 1"});
+    EXPECT_EQ(first, std::vector<std::string>{"ready"});
+    EXPECT_EQ(health().status, "ok");
+    EXPECT_EQ(levels, (std::vector<std::string>{"loading", "ok"}));
+}
+
+TEST_F(supervisor_test, restarts_a_crashed_one_at_once_and_names_the_plan_that_had_started) {
+    start();
+    ready(1);
+    world->page.plan_started = 17;
+    world->page.steps_done = 16;
+    const auto cookie = world->cookie;
+    gone(1, {.signal = SIGSEGV});
+    EXPECT_EQ(heard.back(), "down 1 crash plan 17");
+    EXPECT_EQ(last_call(), "launch 2");
+    EXPECT_NE(world->cookie, cookie);
+    EXPECT_EQ(health().status, "recovering");
+    advance(1200ms);
+    ready(2);
+    EXPECT_EQ(heard.back(), "up 2");
+    const auto h = health();
+    EXPECT_EQ(h.status, "ok");
+    EXPECT_EQ(h.restarts, 1u);
+    EXPECT_EQ(h.last_fault, "crash (signal 11)");
+    const auto counters = ask<supervisor_counters>(supervisor, counters_atom::value);
+    ASSERT_EQ(counters.recovery_seconds.size(), 1u);
+    EXPECT_DOUBLE_EQ(counters.recovery_seconds[0], 1.2);
+    EXPECT_EQ(counters.restarts.at("crash"), 1u);
+    EXPECT_EQ(first.size(), 1u) << "first_start is said once";
+}
+
+TEST_F(supervisor_test, backs_off_opens_the_circuit_and_tries_once_a_minute) {
+    start();
+    for (std::uint64_t epoch = 1; epoch <= 4; ++epoch) {
+        ready(epoch);
+        gone(epoch, {.signal = SIGABRT});
+        if (epoch == 1) continue;
+        EXPECT_EQ(last_call(), "launch " + std::to_string(epoch)) << "not at once";
+        advance(500ms);
+        EXPECT_EQ(last_call(), "launch " + std::to_string(epoch + 1));
+    }
+    ready(5);
+    gone(5, {.signal = SIGABRT});
+    EXPECT_EQ(health().status, "down");
+    EXPECT_NE(health().reasons.at(0).find("5 times"), std::string::npos);
+    advance(59s);
+    EXPECT_EQ(last_call(), "launch 5");
+    advance(1s);
+    EXPECT_EQ(last_call(), "launch 6");
+    ready(6);
+    EXPECT_EQ(health().status, "ok");
+    world->page.steps_done = 1;
+    gone(6, {.signal = SIGABRT});
+    EXPECT_EQ(last_call(), "launch 7") << "a completed step resets it";
+}
+
+TEST_F(supervisor_test, kills_what_makes_no_progress_and_waits_until_it_is_gone) {
+    start();
+    ready(1);
+    advance(10min);
+    EXPECT_EQ(world->calls.size(), 1u) << "idle is not stuck";
+    world->page.busy = 1;
+    for (int i = 0; i < 600; ++i) {
+        ++world->page.progress;
+        advance(500ms);
+    }
+    EXPECT_EQ(world->calls.size(), 1u) << "a step of five minutes that moves is slow, not stuck";
+    advance(1900ms);
+    EXPECT_EQ(world->calls.size(), 1u);
+    advance(700ms);
+    EXPECT_EQ(last_call(), "kill 1");
+    EXPECT_EQ(health().status, "recovering");
+    advance(5s);
+    EXPECT_EQ(last_call(), "kill 1") << "no successor before it is gone";
+    EXPECT_EQ(heard, std::vector<std::string>{"up 1"});
+    gone(1, {.signal = SIGKILL});
+    EXPECT_EQ(heard.back(), "down 1 hang plan 0");
+    EXPECT_EQ(last_call(), "launch 2");
+}
+
+TEST_F(supervisor_test, gives_a_slow_machine_its_measured_time) {
+    start();
+    ready(1);
+    world->page.busy = 1;
+    world->page.tick_ns = 1'000'000'000;
+    advance(7900ms);
+    EXPECT_EQ(world->calls.size(), 1u);
+    advance(700ms);
+    EXPECT_EQ(last_call(), "kill 1");
+}
+
+TEST_F(supervisor_test, says_within_a_second_that_a_frozen_process_does_not_answer_and_replaces_it) {
+    start();
+    ready(1);
+    answers = false;
+    auto handle = self->request(supervisor, caf::infinite, health_atom::value);
+    run();
+    advance(limits::health_probe_deadline);
+    std::string status;
+    handle.receive([&](const health_report& r) { status = r.status; }, [](const caf::error&) {});
+    EXPECT_EQ(status, "recovering");
+    EXPECT_EQ(levels.back(), "recovering");
+    advance(6s);
+    EXPECT_EQ(last_call(), "kill 1");
+    gone(1, {.signal = SIGKILL});
+    answers = true;
+    ready(2);
+    EXPECT_EQ(health().status, "ok");
+}
+
+TEST_F(supervisor_test, answers_a_waiting_probe_when_the_process_dies) {
+    start();
+    ready(1);
+    answers = false;
+    auto handle = self->request(supervisor, caf::infinite, health_atom::value);
+    run();
+    gone(1, {.signal = SIGSEGV});
+    std::string status;
+    handle.receive([&](const health_report& r) { status = r.status; }, [](const caf::error&) {});
+    EXPECT_EQ(status, "recovering");
+}
+
+TEST_F(supervisor_test, ends_the_start_when_the_model_cannot_be_served) {
+    start();
+    emit({.epoch = 1, .kind = child_event_kind::failed, .err = fail(errc::model_malformed, "no tensors")});
+    gone(1, {.code = 4});
+    EXPECT_EQ(first, std::vector<std::string>{"model_malformed"});
+    EXPECT_EQ(health().status, "down");
+    EXPECT_TRUE(heard.empty());
+    advance(5min);
+    EXPECT_EQ(world->calls.back(), "kill 1") << "trying again cannot cure it";
+}
+
+TEST_F(supervisor_test, ends_the_start_when_it_never_becomes_ready) {
+    start();
+    for (std::uint64_t epoch = 1; epoch <= 5; ++epoch) {
+        gone(epoch, {.signal = SIGSEGV});
+        if (epoch < 5) advance(1s);
+    }
+    EXPECT_EQ(first, std::vector<std::string>{"not_ready"});
+    EXPECT_EQ(health().status, "down");
+}
+
+TEST_F(supervisor_test, rearms_faults_in_the_next_incarnation_as_often_as_is_left) {
+    start();
+    ready(1);
+    EXPECT_TRUE(ask<bool>(supervisor, fault_spec{.kind = "crash", .times = 2, .request_contains = "poison"}));
+    EXPECT_EQ(armed, std::vector<std::string>{"crash 2"});
+    EXPECT_EQ(heard.back(), "watch poison");
+    emit({.epoch = 1, .kind = child_event_kind::fired, .fault = "crash"});
+    gone(1, {.signal = SIGSEGV});
+    ready(2);
+    EXPECT_EQ(armed.back(), "crash 1");
+    emit({.epoch = 2, .kind = child_event_kind::fired, .fault = "crash"});
+    gone(2, {.signal = SIGSEGV});
+    advance(1s);
+    ready(3);
+    EXPECT_EQ(armed.size(), 2u);
+}
+
+TEST_F(supervisor_test, refuses_faults_it_must_not_arm) {
+    world->restartable = false;
+    start();
+    ready(1);
+    const auto refused = [&](fault_spec f) { return info(ask_error<bool>(supervisor, std::move(f)).code).name; };
+    EXPECT_EQ(refused({.kind = "earthquake"}), "invalid_request");
+    EXPECT_EQ(refused({.target = "moon", .kind = "nan"}), "unsupported_parameter");
+    EXPECT_EQ(refused({.kind = "crash"}), "unsupported_parameter");
+    EXPECT_TRUE(ask<bool>(supervisor, fault_spec{.kind = "nan"}));
+    EXPECT_EQ(info(ask_error<bool>(supervisor, restart_atom::value).code).name, "unsupported_parameter");
+}
+
+TEST_F(supervisor_test, needs_permission_for_faults) {
+    start(false);
+    ready(1);
+    EXPECT_EQ(ask_error<bool>(supervisor, fault_spec{.kind = "nan"}).code, errc::forbidden);
+    EXPECT_TRUE(armed.empty());
+}
+
+TEST_F(supervisor_test, restarts_when_asked_and_answers_when_the_successor_is_ready) {
+    start();
+    ready(1);
+    auto handle = self->request(supervisor, caf::infinite, restart_atom::value);
+    run();
+    EXPECT_EQ(last_call(), "kill 1");
+    gone(1, {.signal = SIGKILL});
+    EXPECT_EQ(heard.back(), "down 1 operator plan 0");
+    ready(2);
+    bool done = false;
+    handle.receive([&](bool ok) { done = ok; }, [](const caf::error&) {});
+    EXPECT_TRUE(done);
+}
+
+TEST_F(supervisor_test, a_lost_device_shows_as_degraded_until_a_quiet_minute_has_passed) {
+    start();
+    ready(1);
+    gone(1, {.code = 70});
+    EXPECT_EQ(heard.back(), "down 1 device_lost plan 0");
+    ready(2);
+    EXPECT_EQ(health().status, "degraded");
+    advance(62s);
+    EXPECT_EQ(health().status, "ok");
+    EXPECT_EQ(levels.back(), "ok");
+}
+
+TEST_F(supervisor_test, drains_with_a_deadline) {
+    start();
+    ready(1);
+    auto handle = self->request(supervisor, caf::infinite, drain_atom::value);
+    run();
+    EXPECT_EQ(last_call(), "stop 1");
+    advance(limits::executor_exit_deadline);
+    EXPECT_EQ(last_call(), "kill 1");
+    gone(1, {.signal = SIGKILL});
+    bool done = false;
+    handle.receive([&](bool ok) { done = ok; }, [](const caf::error&) {});
+    EXPECT_TRUE(done);
+    EXPECT_EQ(heard.back(), "down 1 killed plan 0");
+}
+
+TEST_F(supervisor_test, ignores_what_an_older_incarnation_still_says) {
+    start();
+    ready(1);
+    gone(1, {.signal = SIGSEGV});
+    const auto calls = world->calls;
+    gone(1, {.signal = SIGSEGV});
+    emit({.epoch = 1, .kind = child_event_kind::failed, .err = fail(errc::internal, "late")});
+    EXPECT_EQ(world->calls, calls);
+}
+
+TEST_F(supervisor_test, writes_its_state_with_the_newest_hundred_events) {
+    start();
+    for (std::uint64_t epoch = 1; epoch <= 60; ++epoch) {
+        ready(epoch);
+        world->page.steps_done = 1;
+        gone(epoch, {.signal = SIGSEGV});
+    }
+    const auto json = ask<std::string>(supervisor, state_atom::value);
+    EXPECT_NE(json.find("\"status\":\"recovering\""), std::string::npos);
+    EXPECT_NE(json.find("\"restarts\":60"), std::string::npos);
+    std::size_t events = 0;
+    for (std::size_t at = 0; (at = json.find("\"event\":", at)) != std::string::npos; ++at) ++events;
+    EXPECT_EQ(events, limits::supervisor_events_kept);
+}
+
+}  // namespace
+}  // namespace troupe::actors
