@@ -28,19 +28,33 @@ struct as_bf16 {
     static vf load16(const std::byte* p) { return widen_bfloat(p); }
 };
 
-constexpr int max_pairs = 4;  ///< pairs that share the loads of keys and values
+constexpr int micro = 6;       ///< pairs whose sums are in registers together
+constexpr int max_pairs = 18;  ///< pairs that go over a piece together, so that its keys and values come from L1
 
 /// Up to max_pairs pairs of one piece and what they have computed so far.
 struct pair_tile {
+    int size;
     const float* q[max_pairs];
-    int low[max_pairs], high[max_pairs];        // visible keys of the piece
+    int low[max_pairs], high[max_pairs];                   // visible keys of the piece
     alignas(64) float weight[max_pairs][attention_piece];  // scores, then exponentials
     float max[max_pairs], sum[max_pairs];
+
+    /// Keys of the piece that some of n pairs from r0 see.
+    int lowest(int r0, int n) const {
+        int key = low[r0];
+        for (int r = r0 + 1; r < r0 + n; ++r) key = low[r] < key ? low[r] : key;
+        return key;
+    }
+    int highest(int r0, int n) const {
+        int key = high[r0];
+        for (int r = r0 + 1; r < r0 + n; ++r) key = high[r] > key ? high[r] : key;
+        return key;
+    }
 };
 
-/// Scores of R pairs with B consecutive blocks from block b.
+/// Scores of R pairs from r0 with B consecutive blocks from block b.
 template <int R, int B, class Type>
-inline void score_blocks(const piece_args& a, int b, pair_tile& t) {
+inline void score_blocks(const piece_args& a, int r0, int b, pair_tile& t) {
     vf sum[R][B];
     TROUPE_UNROLL
     for (int r = 0; r < R; ++r)
@@ -52,7 +66,7 @@ inline void score_blocks(const piece_args& a, int b, pair_tile& t) {
         for (int i = 0; i < B; ++i) key[i] = Type::load16(a.k[b + i] + d * block * Type::bytes);
         TROUPE_UNROLL
         for (int r = 0; r < R; ++r) {
-            const vf q = set1(t.q[r][d]);
+            const vf q = set1(t.q[r0 + r][d]);
             TROUPE_UNROLL
             for (int i = 0; i < B; ++i) sum[r][i] = fma(q, key[i], sum[r][i]);
         }
@@ -60,15 +74,18 @@ inline void score_blocks(const piece_args& a, int b, pair_tile& t) {
     TROUPE_UNROLL
     for (int r = 0; r < R; ++r)
         TROUPE_UNROLL
-        for (int i = 0; i < B; ++i) store(t.weight[r] + (b + i) * block, sum[r][i]);
+        for (int i = 0; i < B; ++i) store(t.weight[r0 + r] + (b + i) * block, sum[r][i]);
 }
 
+/// Vectors that R pairs take at once: 1, 2 or 4.
+template <int R>
+constexpr int at_once = tile / R >= 4 ? 4 : tile / R >= 2 ? 2 : 1;
+
+/// Scores of R pairs with blocks [b, end), which are few enough to stay in L1 for the next pairs.
 template <int R, class Type>
-inline void scores(const piece_args& a, int first_block, int end_block, pair_tile& t) {
-    constexpr int at_once = tile / R > 1 ? tile / R : 1;
-    int b = first_block;
-    for (; b + at_once <= end_block; b += at_once) score_blocks<R, at_once, Type>(a, b, t);
-    for (; b < end_block; ++b) score_blocks<R, 1, Type>(a, b, t);
+inline void scores(const piece_args& a, int r0, int b, int end, pair_tile& t) {
+    for (; b + at_once<R> <= end; b += at_once<R>) score_blocks<R, at_once<R>, Type>(a, r0, b, t);
+    for (; b < end; ++b) score_blocks<R, 1, Type>(a, r0, b, t);
 }
 
 /// Scale, cap, mask and exponentials of one pair; lanes outside its keys become exact zeros by select.
@@ -95,14 +112,15 @@ inline void softmax(const piece_args& a, int first_block, int end_block, pair_ti
     t.sum[r] = reduce_add(total);
 }
 
-/// o[r] += weight[r][key] * v[key] for keys [from, to), T vectors of values from dim d of R pairs starting with pair r0.
+/// o[r] += weight[r][key] * v[key] for keys [from, to), T vectors of values from dim d of R pairs from r0.
 template <int R, int T, class Type>
 inline void value_vectors(const piece_args& a, const pair_tile& t, int r0, int from, int to, int d, float* o, std::int64_t o_stride) {
+    if (from >= to) return;
     vf sum[R][T];
     TROUPE_UNROLL
     for (int r = 0; r < R; ++r)
         TROUPE_UNROLL
-        for (int i = 0; i < T; ++i) sum[r][i] = load(o + r * o_stride + d + i * lanes);
+        for (int i = 0; i < T; ++i) sum[r][i] = load(o + (r0 + r) * o_stride + d + i * lanes);
     for (int b = from / block; b * block < to; ++b) {
         const int key_from = b * block < from ? from : b * block, key_to = (b + 1) * block < to ? (b + 1) * block : to;
         const std::byte* v = a.v[b] + ((key_from - b * block) * a.v_stride + d) * Type::bytes;
@@ -121,62 +139,75 @@ inline void value_vectors(const piece_args& a, const pair_tile& t, int r0, int f
     TROUPE_UNROLL
     for (int r = 0; r < R; ++r)
         TROUPE_UNROLL
-        for (int i = 0; i < T; ++i) store(o + r * o_stride + d + i * lanes, sum[r][i]);
+        for (int i = 0; i < T; ++i) store(o + (r0 + r) * o_stride + d + i * lanes, sum[r][i]);
 }
 
-template <int R, class Type>
-inline void values_of_keys(const piece_args& a, const pair_tile& t, int r0, int from, int to, float* o, std::int64_t o_stride) {
-    if (from >= to) return;
-    constexpr int at_once = tile / R > 1 ? tile / R : 1;
-    int d = 0;
-    for (; d + at_once * lanes <= a.v_stride; d += at_once * lanes)
-        value_vectors<R, at_once, Type>(a, t, r0, from, to, d, o, o_stride);
-    for (; d < a.v_stride; d += lanes) value_vectors<R, 1, Type>(a, t, r0, from, to, d, o, o_stride);
-}
-
-/// Values of R pairs. Keys that all pairs see are taken together; at the edges each pair goes alone, so that a key it does
-/// not see adds nothing to it, not even 0 * v. o [R][o_stride] is overwritten, o_stride >= v_stride.
-template <int R, class Type>
-inline void values(const piece_args& a, const pair_tile& t, float* o, std::int64_t o_stride) {
-    int from = t.low[0], to = t.high[0];
-    for (int r = 1; r < R; ++r) {
+/// T vectors of values from dim d of R pairs. Keys that all pairs see are taken together; at the edges each pair goes
+/// alone, so that a key it does not see adds nothing to it, not even 0 * v.
+template <int R, int T, class Type>
+inline void value_chunk(const piece_args& a, const pair_tile& t, int r0, int d, float* o, std::int64_t o_stride) {
+    int from = t.low[r0], to = t.high[r0];
+    for (int r = r0 + 1; r < r0 + R; ++r) {
         from = t.low[r] > from ? t.low[r] : from;
         to = t.high[r] < to ? t.high[r] : to;
     }
     if (to < from) to = from;
-    for (int r = 0; r < R; ++r) {
-        float* row = o + r * o_stride;
-        for (int d = 0; d < a.v_stride; d += lanes) store(row + d, zero());
-        values_of_keys<1, Type>(a, t, r, t.low[r], from < t.high[r] ? from : t.high[r], row, o_stride);
+    for (int r = r0; r < r0 + R; ++r) {
+        for (int i = 0; i < T; ++i) store(o + r * o_stride + d + i * lanes, zero());
+        value_vectors<1, T, Type>(a, t, r, t.low[r], from < t.high[r] ? from : t.high[r], d, o, o_stride);
     }
-    values_of_keys<R, Type>(a, t, 0, from, to, o, o_stride);
-    for (int r = 0; r < R; ++r) {
-        const int rest = to > t.low[r] ? to : t.low[r];
-        values_of_keys<1, Type>(a, t, r, rest, t.high[r], o + r * o_stride, o_stride);
-    }
+    value_vectors<R, T, Type>(a, t, r0, from, to, d, o, o_stride);
+    for (int r = r0; r < r0 + R; ++r)
+        value_vectors<1, T, Type>(a, t, r, to > t.low[r] ? to : t.low[r], t.high[r], d, o, o_stride);
 }
 
+/// Values of R pairs, dims [d, end).
 template <int R, class Type>
-inline void tile_of(const piece_args& a, pair_tile& t, float* o, std::int64_t o_stride) {
-    int low = t.low[0], high = t.high[0];
-    for (int r = 1; r < R; ++r) {
-        low = t.low[r] < low ? t.low[r] : low;
-        high = t.high[r] > high ? t.high[r] : high;
-    }
-    const int first_block = low / block, end_block = (high + block - 1) / block;
-    scores<R, Type>(a, first_block, end_block, t);
-    for (int r = 0; r < R; ++r) softmax(a, first_block, end_block, t, r);
-    values<R, Type>(a, t, o, o_stride);
+inline void values(const piece_args& a, const pair_tile& t, int r0, int d, int end, float* o, std::int64_t o_stride) {
+    constexpr int width = at_once<R> * lanes;
+    for (; d + width <= end; d += width) value_chunk<R, at_once<R>, Type>(a, t, r0, d, o, o_stride);
+    for (; d < end; d += lanes) value_chunk<R, 1, Type>(a, t, r0, d, o, o_stride);
 }
 
-template <class Type>
-inline void tile_of_size(const piece_args& a, int size, pair_tile& t, float* o, std::int64_t o_stride) {
-    switch (size) {
-        case 1: return tile_of<1, Type>(a, t, o, o_stride);
-        case 2: return tile_of<2, Type>(a, t, o, o_stride);
-        case 3: return tile_of<3, Type>(a, t, o, o_stride);
-        default: return tile_of<4, Type>(a, t, o, o_stride);
+/// call(pairs<R>, r0) for every R <= micro pairs of the tile.
+template <int R>
+struct pairs {
+    static constexpr int count = R;
+};
+template <class Call>
+inline void each_micro(const pair_tile& t, Call call) {
+    int r0 = 0;
+    for (; r0 + micro <= t.size; r0 += micro) call(pairs<micro>{}, r0);
+    switch (t.size - r0) {
+        case 1: return call(pairs<1>{}, r0);
+        case 2: return call(pairs<2>{}, r0);
+        case 3: return call(pairs<3>{}, r0);
+        case 4: return call(pairs<4>{}, r0);
+        case 5: return call(pairs<5>{}, r0);
+        default: return;
     }
+}
+
+/// Everything of a tile; o [size][o_stride] is overwritten up to the padded head_dim.
+template <class Type>
+inline void tile_of(const piece_args& a, pair_tile& t, float* o, std::int64_t o_stride) {
+    const int first_block = t.lowest(0, t.size) / block, end_block = (t.highest(0, t.size) + block - 1) / block;
+    // Many pairs: what one register tile reads of the piece is still in L1 for the next one. Few pairs: all of it at once.
+    const bool many = t.size > micro;
+    const int step = many ? at_once<micro> : end_block - first_block;
+    for (int b = first_block; b < end_block; b += step)
+        each_micro(t, [&](auto p, int r0) {
+            constexpr int R = decltype(p)::count;
+            const int end = (t.highest(r0, R) + block - 1) / block, from = t.lowest(r0, R) / block;
+            scores<R, Type>(a, r0, b < from ? from : b, b + step < end ? b + step : end, t);
+        });
+    for (int r = 0; r < t.size; ++r) softmax(a, t.low[r] / block, (t.high[r] + block - 1) / block, t, r);
+    const int width = (a.head_dim + lanes - 1) / lanes * lanes, chunk = many ? at_once<micro> * lanes : width;
+    for (int d = 0; d < width; d += chunk)
+        each_micro(t, [&](auto p, int r0) {
+            constexpr int R = decltype(p)::count;
+            values<R, Type>(a, t, r0, d, d + chunk < width ? d + chunk : width, o, o_stride);
+        });
 }
 
 inline const float* query(const piece_args& a, int pair) {
@@ -185,6 +216,7 @@ inline const float* query(const piece_args& a, int pair) {
 
 /// Computes pairs [pair, pair + size) into t and o.
 inline void run_tile(const piece_args& a, int pair, int size, pair_tile& t, float* o, std::int64_t o_stride) {
+    t.size = size;
     for (int r = 0; r < size; ++r) {
         const int position = a.first + (pair + r) / a.group;
         t.q[r] = query(a, pair + r);
@@ -192,9 +224,9 @@ inline void run_tile(const piece_args& a, int pair, int size, pair_tile& t, floa
         t.high[r] = position + 1 < attention_piece ? position + 1 : attention_piece;
     }
     switch (a.type) {
-        case dtype::f16: return tile_of_size<as_f16>(a, size, t, o, o_stride);
-        case dtype::bf16: return tile_of_size<as_bf16>(a, size, t, o, o_stride);
-        default: return tile_of_size<as_f32>(a, size, t, o, o_stride);
+        case dtype::f16: return tile_of<as_f16>(a, t, o, o_stride);
+        case dtype::bf16: return tile_of<as_bf16>(a, t, o, o_stride);
+        default: return tile_of<as_f32>(a, t, o, o_stride);
     }
 }
 
@@ -228,14 +260,15 @@ constexpr int max_head_dim = attention_max_head_dim;
 
 void piece_merge(const piece_args& a, softmax_state s, float* out) {
     pair_tile t;
-    alignas(64) float o[max_pairs * max_head_dim];
+    alignas(64) float o[max_pairs * (max_head_dim + lanes)];
+    const std::int64_t o_stride = (a.head_dim + lanes - 1) / lanes * lanes + lanes;  // rows in different sets of the cache
     const int pairs = a.n_rows * a.group;
     for (int pair = 0; pair < pairs; pair += max_pairs) {
         const int size = pairs - pair < max_pairs ? pairs - pair : max_pairs;
-        run_tile(a, pair, size, t, o, max_head_dim);
+        run_tile(a, pair, size, t, o, o_stride);
         for (int r = 0; r < size; ++r) {
             float* to = out + (query(a, pair + r) - a.q);
-            merge(t.max[r], t.sum[r], o + r * max_head_dim, a.head_dim, s.max + pair + r, s.sum + pair + r, to);
+            merge(t.max[r], t.sum[r], o + r * o_stride, a.head_dim, s.max + pair + r, s.sum + pair + r, to);
         }
     }
 }

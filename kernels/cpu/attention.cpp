@@ -27,19 +27,21 @@ constexpr int wave_pieces = 32;
 constexpr int enough_tasks = 4;
 
 int padded(int head_dim) { return (head_dim + 15) / 16 * 16; }
+/// Of widened values: not a power of two, or a column of them would fall into few sets of the cache.
+int widened_stride(int head_dim) { return padded(head_dim) + 16; }
 int group_of(const attention_params& p) { return p.n_heads / p.kv.n_kv_heads; }
 int chunk_rows(int group) { return std::max(1, task_pairs / group); }
 
 /// Scratch of one thread: a widened piece and the running state of its pairs.
 struct thread_memory {
     float* k = nullptr;  // [8][head_dim][16]
-    float* v = nullptr;  // [8][16][padded]
+    float* v = nullptr;  // [8][16][widened_stride]
     softmax_state state;
 };
 
 thread_memory cut_thread(arena& a, int n_heads, int head_dim) {
     const auto pairs = static_cast<std::size_t>(std::max(task_pairs, n_heads));
-    const auto width = static_cast<std::size_t>(attention_piece * padded(head_dim));
+    const auto width = static_cast<std::size_t>(attention_piece * widened_stride(head_dim));
     return {a.array<float>(width), a.array<float>(width), {a.array<float>(pairs), a.array<float>(pairs)}};
 }
 
@@ -97,7 +99,7 @@ struct head_job {
     piece_args args(int piece, row_range rows) const;
     void widen(piece_args& a, const thread_memory& m) const;
     void prepare(piece_args& a, const thread_memory& m) const {
-        const bool fused = a.v_stride == p.kv.head_dim && a.type != dtype::q8_0 &&
+        const bool fused = padded(a.head_dim) == a.head_dim && a.type != dtype::q8_0 &&
                            (a.type == dtype::f32 || a.n_rows * a.group < widen_pairs);
         if (!fused) widen(a, m);
     }
@@ -117,7 +119,7 @@ piece_args head_job::args(int piece, row_range rows) const {
     a.scale = p.scale;
     a.softcap = p.softcap;
     a.type = p.kv.type;
-    a.v_stride = padded(a.head_dim);
+    a.v_stride = a.head_dim;
     const int low = p.window > 0 ? std::max(0, a.first - p.window + 1) : 0;
     const int high = std::min(attention_piece, a.first + a.n_rows);
     const std::size_t head = static_cast<std::size_t>(kv_head) * kv_head_bytes(p.kv), values = kv_half_bytes(p.kv);
@@ -133,6 +135,7 @@ piece_args head_job::args(int piece, row_range rows) const {
 /// Replaces the blocks of `a` by float copies with padded values; exact, so it does not show in the bits.
 void head_job::widen(piece_args& a, const thread_memory& m) const {
     const std::size_t k_floats = static_cast<std::size_t>(a.head_dim) * kv_block_tokens;
+    a.v_stride = widened_stride(a.head_dim);
     const std::size_t v_floats = static_cast<std::size_t>(a.v_stride) * kv_block_tokens;
     for (std::size_t b = 0; b < blocks_per_piece; ++b) {
         if (!a.k[b]) continue;
@@ -142,14 +145,10 @@ void head_job::widen(piece_args& a, const thread_memory& m) const {
             isa.widen_q8_values(a.v[b], a.head_dim, a.v_stride, v);
         } else {
             isa.widen(a.type, a.k[b], static_cast<std::int64_t>(k_floats), k);
-            if (a.v_stride == a.head_dim) {
-                isa.widen(a.type, a.v[b], static_cast<std::int64_t>(v_floats), v);
-            } else {
-                std::fill(v, v + v_floats, 0.0f);
-                const std::size_t row = row_bytes(a.type, a.head_dim);
-                for (int t = 0; t < kv_block_tokens; ++t)
-                    isa.widen(a.type, a.v[b] + static_cast<std::size_t>(t) * row, a.head_dim, v + t * a.v_stride);
-            }
+            const std::size_t row = row_bytes(a.type, a.head_dim);
+            if (padded(a.head_dim) != a.head_dim) std::fill(v, v + v_floats, 0.0f);
+            for (int t = 0; t < kv_block_tokens; ++t)
+                isa.widen(a.type, a.v[b] + static_cast<std::size_t>(t) * row, a.head_dim, v + t * a.v_stride);
         }
         a.k[b] = reinterpret_cast<const std::byte*>(k);
         a.v[b] = reinterpret_cast<const std::byte*>(v);

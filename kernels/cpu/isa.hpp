@@ -23,10 +23,11 @@ struct piece_args {
     int window = 0;                ///< 0: none
     float scale = 1.0f, softcap = 0.0f;
     dtype type = dtype::f32;       ///< of k and v below: f32, f16, bf16
-    /// Blocks of 16 keys: k[b] is [head_dim][16], v[b] is [16][v_stride]. Null where no row sees a key of the block.
+    /// Blocks of 16 keys: k[b] is [head_dim][16], v[b] is [16][v_stride], readable up to the
+    /// next multiple of 16 of head_dim. Null where no row sees a key of the block.
     const std::byte* k[attention_piece / kv_block_tokens] = {};
     const std::byte* v[attention_piece / kv_block_tokens] = {};
-    int v_stride = 0;              ///< values; a multiple of 16
+    int v_stride = 0;              ///< values
 };
 
 /// Softmax over part of the keys: maximum, sum of exponentials, weighted values before the division. One per pair.
@@ -55,7 +56,8 @@ struct isa_kernels {
     void (*widen_q8_values)(const std::byte* rows, int head_dim, int stride, float* y);
     void (*widen_q8_keys)(const std::byte* rows, int head_dim, float* y);
 
-    /// The piece's own results: state [n_rows * group], o [n_rows * group][o_stride].
+    /// The piece's own results: state [n_rows * group], o [n_rows * group][o_stride], o_stride at
+    /// least the next multiple of 16 of head_dim.
     void (*piece_store)(const piece_args& a, softmax_state s, float* o, std::int64_t o_stride);
     /// The same, each pair at once merged into its state and its running values in `out` (laid out like q).
     void (*piece_merge)(const piece_args& a, softmax_state s, float* out);

@@ -10,7 +10,7 @@ namespace troupe::kernels::avx2 {
 namespace {
 
 constexpr int lanes = 16;
-constexpr int tile = 4;  ///< independent vf sums that fit the 16 registers and cover the latency of fma
+constexpr int tile = 4;  ///< vf sums that fit the 16 registers beside their operands and cover the latency of fma
 
 struct vf {
     __m256 lo, hi;

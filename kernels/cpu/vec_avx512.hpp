@@ -9,7 +9,7 @@ namespace troupe::kernels::avx512 {
 namespace {
 
 constexpr int lanes = 16;
-constexpr int tile = 8;  ///< independent vf sums that cover the latency of fma on two ports
+constexpr int tile = 12;  ///< independent vf sums that cover the latency of fma on two ports
 
 struct vf {
     __m512 v;

@@ -1,6 +1,6 @@
 // Speed of attention (and of the row ops) by table: time a call, GMAC/s of scores and values, GB/s of KV memory read.
 //
-//   attention_bench [--table avx2] [--threads 2] [--seconds 0.2]
+//   attention_bench [--table avx2] [--threads 2] [--seconds 0.2] [--only SmolLM2]
 #include <time.h>
 
 #include <algorithm>
@@ -143,12 +143,13 @@ void run_rows(const setup& s, std::int64_t n, std::int64_t dim) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    std::string name = "auto";
+    std::string name = "auto", only;
     int n_threads = 2;
     double seconds = 0.2;
     for (int i = 1; i + 1 < argc; i += 2) {
         const std::string option = argv[i];
         if (option == "--table") name = argv[i + 1];
+        if (option == "--only") only = argv[i + 1];
         if (option == "--threads") n_threads = std::atoi(argv[i + 1]);
         if (option == "--seconds") seconds = std::atof(argv[i + 1]);
     }
@@ -160,6 +161,8 @@ int main(int argc, char** argv) {
     pool threads(n_threads);
     const setup s{**found, threads, seconds};
     std::printf("table %s, %d threads\n", std::string(s.table.name).c_str(), n_threads);
-    for (const attention_case& a : cases) run(s, a);
+    for (const attention_case& a : cases)
+        if (std::string(a.what).find(only) != std::string::npos) run(s, a);
+    if (!only.empty()) return 0;
     for (const std::int64_t n : {1, 128}) run_rows(s, n, 1536);
 }
