@@ -38,13 +38,9 @@ inline json::value read_json(const std::string& name) {
     return json::parse(read_file(environment("TROUPE_SOURCE_DIR") + "/tests/data/templates/" + name), {}, options);
 }
 
-/// The project's own templates lie with the tests, third-party ones in the test cache.
-inline std::string template_source(const std::string& name) {
-    const bool own = name.starts_with("min-");
-    return read_file((own ? environment("TROUPE_SOURCE_DIR") + "/tests/data/templates/"
-                          : environment("TROUPE_TEST_CACHE") + "/templates/") +
-                     name + ".jinja");
-}
+/// Source of a golden template: the project's own lie with the tests, third-party ones come out of the test cache
+/// (tests/data/templates/published.json says from which file). Empty if it is missing, which fails the test.
+std::string template_source(const std::string& name);
 
 /// Renders `source`; a parse failure is returned as the error too.
 inline result<std::vector<text_part>> render(
