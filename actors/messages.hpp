@@ -1,5 +1,5 @@
-// Every message an actor receives, filed by receiver. Wire messages (front <-> executor process) have inspect functions;
-// the others stay inside the front process and travel as shared pointers or plain structs.
+// Every message an actor receives, filed by receiver. Wire messages (front <-> executor process) have inspect
+// functions; the others stay inside the front process and travel as shared pointers or plain structs.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,12 @@
 
 namespace troupe::actors {
 
-// ---- executor (other process) ----------------------------------------------------------------------------------------
+// ---- executor (other process)
+// ----------------------------------------------------------------------------------------
 template <class I> typename I::result_type inspect(I& f, sequence_params& x) {
-    return f(caf::meta::type_name("sequence_params"), x.temperature, x.top_p, x.min_p, x.repeat_penalty, x.frequency_penalty,
-        x.presence_penalty, x.top_k, x.penalty_last_n, x.n_logprobs, x.choice, x.seed, x.bias_ids, x.bias_values,
-        x.end_tokens, x.min_tokens, x.max_tokens, x.prompt_logprobs);
+    return f(caf::meta::type_name("sequence_params"), x.temperature, x.top_p, x.min_p, x.repeat_penalty,
+        x.frequency_penalty, x.presence_penalty, x.top_k, x.penalty_last_n, x.n_logprobs, x.choice, x.seed, x.bias_ids,
+        x.bias_values, x.end_tokens, x.min_tokens, x.max_tokens, x.prompt_logprobs);
 }
 template <class I> typename I::result_type inspect(I& f, sequence_open& x) {
     return f(caf::meta::type_name("sequence_open"), x.id, x.tokens, x.n_prompt, x.params, x.watch_text);
@@ -50,16 +51,16 @@ template <class I> typename I::result_type inspect(I& f, logprob_entry& x) {
     return f(caf::meta::type_name("logprob_entry"), x.id, x.logprob);
 }
 template <class I> typename I::result_type inspect(I& f, row_result& x) {
-    return f(caf::meta::type_name("row_result"), x.seq, x.pos, x.n, x.status, x.sampled, x.token, x.logprob, x.top, x.ended,
-        x.prompt_logprobs);
+    return f(caf::meta::type_name("row_result"), x.seq, x.pos, x.n, x.status, x.sampled, x.token, x.logprob, x.top,
+        x.ended, x.prompt_logprobs);
 }
 template <class I> typename I::result_type inspect(I& f, plan_result& x) {
     return f(caf::meta::type_name("plan_result"), x.epoch, x.plan, x.rows, x.step_us, x.ops_ok);
 }
 template <class I> typename I::result_type inspect(I& f, executor_info& x) {
-    return f(caf::meta::type_name("executor_info"), x.epoch, x.pid, x.kernels, x.numerics_id, x.model_hash, x.device, x.n_ctx,
-        x.n_vocab, x.max_rows, x.n_threads, x.kv_type, x.segment_bytes, x.max_segments, x.group_window, x.group_layers,
-        x.group_block_bytes, x.weight_bytes);
+    return f(caf::meta::type_name("executor_info"), x.epoch, x.pid, x.kernels, x.numerics_id, x.model_hash, x.device,
+        x.n_ctx, x.n_vocab, x.max_rows, x.n_threads, x.kv_type, x.segment_bytes, x.max_segments, x.group_window,
+        x.group_layers, x.group_block_bytes, x.weight_bytes);
 }
 template <class I> typename I::result_type inspect(I& f, executor_status& x) {
     return f(caf::meta::type_name("executor_status"), x.epoch, x.progress, x.plan_started, x.plans_done, x.busy,
@@ -77,10 +78,11 @@ template <class I> typename I::result_type inspect(I& f, executor_fault& x) {
 // Executor actor:  (plan)                                   void; answers plan_result to the scheduler it was given
 //                  (attach_atom, caf::actor scheduler)      -> executor_info
 //                  (cancel_atom, std::vector<sequence_id>)  void; bypasses the plan queue
-//                  (status_atom)                            -> executor_status (from counters, never waits for the worker)
-//                  (executor_fault)                         -> bool armed
+//                  (status_atom)                            -> executor_status (from counters, never waits for the
+//                  worker) (executor_fault)                         -> bool armed
 
-// ---- scheduler -------------------------------------------------------------------------------------------------------
+// ---- scheduler
+// -------------------------------------------------------------------------------------------------------
 /// A generation to run (or to go on with, after a front restart: `accepted` not empty). Sent by a session.
 struct submit_generation {
     generation_id id = 0;
@@ -89,43 +91,59 @@ struct submit_generation {
     std::vector<token_id> accepted;
     sequence_params params;
     bool batch_priority = false;
-    std::string prompt_text;   ///< only kept when fault injection is on (request_contains)
-    caf::actor owner;          ///< the session: receives the messages below
+    std::string prompt_text;  ///< only kept when fault injection is on (request_contains)
+    caf::actor owner;         ///< the session: receives the messages below
 };
-// (submit_generation)                 -> accepted (bool true) or errc as error (queue_full, out_of_memory ...): see make_caf_error
-// (cancel_atom, generation_id)        void: owner gets generation_finished{cancelled} at once
+// (submit_generation)                 -> accepted (bool true) or errc as error (queue_full, out_of_memory ...): see
+// make_caf_error (cancel_atom, generation_id)        void: owner gets generation_finished{cancelled} at once
 // (stop_at_atom, generation_id, std::int64_t n_accepted)  void: a stop string ended at this token count
 // (executor_up)  (executor_down)      from the supervisor
 // (plan_result)                       from the executor
 // (state_atom)                        -> std::string JSON
 // (compactor_atom, caf::actor)        void: who gets kv_usage when it changed much, at most once a second
-// (compact_atom, std::uint64_t bytes) -> std::string JSON: evict cached blocks and return segments until at most this many
+// (compact_atom, std::uint64_t bytes) -> std::string JSON: evict cached blocks and return segments until at most this
+// many
 //                                     bytes are committed (what is owned stays)
 // (compact_atom)                      -> std::string JSON: return the segments that are empty
-// (fault_spec)                        void: with request_contains: sequences whose prompt_text contains it are opened with watch_text
-// (drain_atom)                        -> bool: from now on submissions get shutting_down
-struct executor_up { caf::actor executor; executor_info info; };
-struct executor_down { std::uint64_t epoch = 0; std::string reason; std::uint64_t plan_started = 0; };
+// (fault_spec)                        void: with request_contains: sequences whose prompt_text contains it are opened
+// with watch_text (drain_atom)                        -> bool: from now on submissions get shutting_down
+struct executor_up {
+    caf::actor executor;
+    executor_info info;
+};
+struct executor_down {
+    std::uint64_t epoch = 0;
+    std::string reason;
+    std::uint64_t plan_started = 0;
+};
 
-// ---- session (from the scheduler) --------------------------------------------------------------------------------------
-// Defined in actors/generation.hpp: generation_position, prompt_progress, generation_tokens, generation_stalled,
+// ---- session (from the scheduler)
+// -------------------------------------------------------------------------------------- Defined in
+// actors/generation.hpp: generation_position, prompt_progress, generation_tokens, generation_stalled,
 // generation_moving, generation_finished.
 
-// ---- tokenizer ---------------------------------------------------------------------------------------------------------
+// ---- tokenizer
+// ---------------------------------------------------------------------------------------------------------
 struct render_chat {
     std::vector<chat_message> messages;
     std::string template_kwargs;
     bool add_generation_prompt = true;
 };
-struct rendered_chat { std::shared_ptr<const std::vector<token_id>> ids; std::string text; };
+struct rendered_chat {
+    std::shared_ptr<const std::vector<token_id>> ids;
+    std::string text;
+};
 // (render_chat) -> rendered_chat ; (encode_atom, std::string text, bool add_special, bool parse_special) -> ids
 
-// ---- store -------------------------------------------------------------------------------------------------------------
-// Defined in actors/store/store_messages.hpp (sessions, messages, generations, journal).
+// ---- store
+// ------------------------------------------------------------------------------------------------------------- Defined
+// in actors/store/store_messages.hpp (sessions, messages, generations, journal).
 
-// ---- supervisor ----------------------------------------------------------------------------------------------------------
-// (health_atom) -> health_report ; (restart_atom) -> bool ; (fault_spec) -> bool ; ...: see actors/supervisor/supervisor.hpp.
-// The scheduler need not report progress: the supervisor reads the executor's counters itself.
+// ---- supervisor
+// ----------------------------------------------------------------------------------------------------------
+// (health_atom) -> health_report ; (restart_atom) -> bool ; (fault_spec) -> bool ; ...: see
+// actors/supervisor/supervisor.hpp. The scheduler need not report progress: the supervisor reads the executor's
+// counters itself.
 
 /// errc travels through CAF's error as a code in this category and back with its message and param.
 caf::error make_caf_error(const error& e);
@@ -134,32 +152,32 @@ error from_caf_error(const caf::error& e);
 }  // namespace troupe::actors
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
-    CAF_ADD_TYPE_ID(troupe, (troupe::actors::sequence_params))
-    CAF_ADD_TYPE_ID(troupe, (troupe::actors::sequence_open))
-    CAF_ADD_TYPE_ID(troupe, (troupe::actors::table_delta))
-    CAF_ADD_TYPE_ID(troupe, (troupe::actors::plan_row))
-    CAF_ADD_TYPE_ID(troupe, (troupe::actors::kv_op))
-    CAF_ADD_TYPE_ID(troupe, (troupe::actors::plan))
-    CAF_ADD_TYPE_ID(troupe, (troupe::actors::logprob_entry))
-    CAF_ADD_TYPE_ID(troupe, (troupe::actors::row_result))
-    CAF_ADD_TYPE_ID(troupe, (troupe::actors::plan_result))
-    CAF_ADD_TYPE_ID(troupe, (troupe::actors::executor_info))
-    CAF_ADD_TYPE_ID(troupe, (troupe::actors::executor_status))
-    CAF_ADD_TYPE_ID(troupe, (troupe::actors::executor_fault))
-    CAF_ADD_ATOM(troupe, troupe::actors, hello_atom, "hello")
-    CAF_ADD_ATOM(troupe, troupe::actors, attach_atom, "attach")
-    CAF_ADD_ATOM(troupe, troupe::actors, cancel_atom, "cancel")
-    CAF_ADD_ATOM(troupe, troupe::actors, status_atom, "status")
-    CAF_ADD_ATOM(troupe, troupe::actors, stop_at_atom, "stopat")
-    CAF_ADD_ATOM(troupe, troupe::actors, state_atom, "state")
-    CAF_ADD_ATOM(troupe, troupe::actors, encode_atom, "encode")
-    CAF_ADD_ATOM(troupe, troupe::actors, health_atom, "health")
-    CAF_ADD_ATOM(troupe, troupe::actors, restart_atom, "restart")
-    CAF_ADD_ATOM(troupe, troupe::actors, timer_atom, "timer")
-    CAF_ADD_ATOM(troupe, troupe::actors, drain_atom, "drain")
-    CAF_ADD_ATOM(troupe, troupe::actors, compact_atom, "compact")
-    CAF_ADD_ATOM(troupe, troupe::actors, compactor_atom, "compactor")
-    CAF_ADD_ATOM(troupe, troupe::actors, counters_atom, "counters")
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::sequence_params))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::sequence_open))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::table_delta))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::plan_row))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::kv_op))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::plan))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::logprob_entry))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::row_result))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::plan_result))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::executor_info))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::executor_status))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::executor_fault))
+CAF_ADD_ATOM(troupe, troupe::actors, hello_atom, "hello")
+CAF_ADD_ATOM(troupe, troupe::actors, attach_atom, "attach")
+CAF_ADD_ATOM(troupe, troupe::actors, cancel_atom, "cancel")
+CAF_ADD_ATOM(troupe, troupe::actors, status_atom, "status")
+CAF_ADD_ATOM(troupe, troupe::actors, stop_at_atom, "stopat")
+CAF_ADD_ATOM(troupe, troupe::actors, state_atom, "state")
+CAF_ADD_ATOM(troupe, troupe::actors, encode_atom, "encode")
+CAF_ADD_ATOM(troupe, troupe::actors, health_atom, "health")
+CAF_ADD_ATOM(troupe, troupe::actors, restart_atom, "restart")
+CAF_ADD_ATOM(troupe, troupe::actors, timer_atom, "timer")
+CAF_ADD_ATOM(troupe, troupe::actors, drain_atom, "drain")
+CAF_ADD_ATOM(troupe, troupe::actors, compact_atom, "compact")
+CAF_ADD_ATOM(troupe, troupe::actors, compactor_atom, "compactor")
+CAF_ADD_ATOM(troupe, troupe::actors, counters_atom, "counters")
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::submit_generation)

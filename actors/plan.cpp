@@ -23,14 +23,16 @@ std::vector<token_id> unpack_ids(const std::string& bytes) {
 }
 
 model::kv_layout layout_of(const executor_info& info) {
-    CHECK(info.group_window.size() == info.group_layers.size() && info.group_window.size() == info.group_block_bytes.size());
+    CHECK(info.group_window.size() == info.group_layers.size() &&
+          info.group_window.size() == info.group_block_bytes.size());
     model::kv_layout layout;
     layout.type = static_cast<kernels::dtype>(info.kv_type);
     layout.segment_bytes = info.segment_bytes;
     for (std::size_t g = 0; g < info.group_window.size(); ++g) {
         const auto bytes = info.group_block_bytes[g];
         CHECK(bytes > 0 && bytes <= info.segment_bytes);
-        layout.groups.push_back({info.group_window[g], info.group_layers[g], bytes, static_cast<std::uint32_t>(info.segment_bytes / bytes)});
+        layout.groups.push_back({info.group_window[g], info.group_layers[g], bytes,
+            static_cast<std::uint32_t>(info.segment_bytes / bytes)});
     }
     return layout;
 }

@@ -1,4 +1,5 @@
-// What scheduler and executor say to each other about work: plain structs, no CAF. The executor runs plans strictly in order.
+// What scheduler and executor say to each other about work: plain structs, no CAF. The executor runs plans strictly in
+// order.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,10 @@ struct sequence_params {
     std::uint64_t seed = 0;
     std::vector<std::int32_t> bias_ids;
     std::vector<float> bias_values;
-    std::vector<token_id> end_tokens;     ///< ids that end the generation; empty with ignore_eos
-    std::int64_t min_tokens = 0;          ///< end tokens are banned before this many
-    std::int64_t max_tokens = 0;          ///< generated tokens, those before a resume included
-    bool prompt_logprobs = false;         ///< echo + logprobs: log-probabilities of the prompt's tokens
+    std::vector<token_id> end_tokens;  ///< ids that end the generation; empty with ignore_eos
+    std::int64_t min_tokens = 0;       ///< end tokens are banned before this many
+    std::int64_t max_tokens = 0;       ///< generated tokens, those before a resume included
+    bool prompt_logprobs = false;      ///< echo + logprobs: log-probabilities of the prompt's tokens
 };
 
 /// Makes a sequence known to this executor incarnation. `tokens` = prompt + everything accepted so far (little-endian
@@ -82,7 +83,7 @@ struct row_result {
     token_id token = 0;
     float logprob = 0;
     std::vector<logprob_entry> top;
-    bool ended = false;        ///< an end token (not part of the text) or max_tokens was reached with this token
+    bool ended = false;  ///< an end token (not part of the text) or max_tokens was reached with this token
     std::vector<float> prompt_logprobs;
 };
 struct plan_result {
@@ -108,8 +109,8 @@ model::kv_layout layout_of(const executor_info& info);
 
 struct executor_status {
     std::uint64_t epoch = 0;
-    std::uint64_t progress = 0;       ///< layers done since start: moves while a step runs
-    std::uint64_t plan_started = 0;   ///< id of the plan the worker began last
+    std::uint64_t progress = 0;      ///< layers done since start: moves while a step runs
+    std::uint64_t plan_started = 0;  ///< id of the plan the worker began last
     std::uint64_t plans_done = 0;
     bool busy = false;
     double load_progress = 1;

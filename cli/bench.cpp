@@ -1,5 +1,5 @@
-// troupe bench: speed of prompt reading and generation by llama-bench's method (random tokens, no tokenizer, no sampler),
-// beside the limits of the machine measured by the same process.
+// troupe bench: speed of prompt reading and generation by llama-bench's method (random tokens, no tokenizer, no
+// sampler), beside the limits of the machine measured by the same process.
 #include "cli/bench.hpp"
 
 #include <algorithm>
@@ -28,7 +28,9 @@ struct aligned_delete {
     void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
 };
 using aligned_bytes = std::unique_ptr<std::byte[], aligned_delete>;
-aligned_bytes make_bytes(std::size_t n) { return aligned_bytes(static_cast<std::byte*>(::operator new[](n, std::align_val_t{64}))); }
+aligned_bytes make_bytes(std::size_t n) {
+    return aligned_bytes(static_cast<std::byte*>(::operator new[](n, std::align_val_t{64})));
+}
 
 /// Best of five passes over a buffer far larger than the caches.
 double measure_bandwidth(kernels::pool& pool) {
@@ -43,7 +45,8 @@ double measure_bandwidth(kernels::pool& pool) {
         pool.run(static_cast<std::int64_t>(sums.size()), [&](std::int64_t i, int) {
             const auto* p = reinterpret_cast<const std::uint64_t*>(memory.get() + static_cast<std::size_t>(i) * piece);
             std::uint64_t s[4] = {};
-            for (std::size_t k = 0; k < piece / 8; k += 32)  // four sums, and one load a cache line is enough to fetch it
+            for (std::size_t k = 0; k < piece / 8;
+                 k += 32)  // four sums, and one load a cache line is enough to fetch it
                 for (int j = 0; j < 4; ++j) s[j] += p[k + 8 * j];
             sums[static_cast<std::size_t>(i)] = s[0] + s[1] + s[2] + s[3];
         });
@@ -99,7 +102,7 @@ model_cost cost_of(const model::gguf_file& file) {
 }
 
 class bencher {
- public:
+   public:
     bencher(local_model& m, std::int64_t vocabulary) : m_(m), pick_(0, static_cast<std::int32_t>(vocabulary) - 1) {}
 
     double run(const bench_row& r) {
@@ -112,7 +115,7 @@ class bencher {
         return seconds_since(start);
     }
 
- private:
+   private:
     std::vector<model::token_id> random_tokens(std::int64_t n) {
         std::vector<model::token_id> tokens(static_cast<std::size_t>(n));
         for (auto& t : tokens) t = pick_(random_);
@@ -149,7 +152,8 @@ std::string utc_now() {
     return text;
 }
 
-result<void> bench_model(const bench_options& o, const std::string& path, const std::string& kv_type, std::int64_t n_threads, std::vector<bench_row>& rows) {
+result<void> bench_model(const bench_options& o, const std::string& path, const std::string& kv_type,
+    std::int64_t n_threads, std::vector<bench_row>& rows) {
     auto tests = tests_of(o);
     std::int64_t positions = 1;
     for (const auto& t : tests) positions = std::max(positions, t.n_depth + t.n_prompt + t.n_gen);
@@ -161,7 +165,8 @@ result<void> bench_model(const bench_options& o, const std::string& path, const 
     local.positions = positions;
     TROUPE_TRY(const auto m, local_model::load(local));
     if (m->n_ctx() < positions)
-        return fail(errc::usage, fmt::format("the tests need {} positions, the model has {}", positions, m->n_ctx()), "n-prompt");
+        return fail(errc::usage, fmt::format("the tests need {} positions, the model has {}", positions, m->n_ctx()),
+            "n-prompt");
     const auto cost = cost_of(*m->file());
     const machine_peak peak{measure_bandwidth(m->threads()), measure_products(*m, cost.main_type)};
     bencher b(*m, m->info().n_vocab);

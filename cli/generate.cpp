@@ -27,10 +27,12 @@ result<void> run(const generate_options& o) {
     TROUPE_TRY(const auto tokens, model::tokenizer::from_gguf(*file));
     auto history = tokens->encode(o.prompt, true, true);
     if (history.empty()) return fail(errc::usage, "the prompt is empty", "prompt");
-    local_options local{o.model, o.kernels, o.kv_type, o.threads, o.ctx, static_cast<std::int64_t>(history.size()) + o.n};
+    local_options local{
+        o.model, o.kernels, o.kv_type, o.threads, o.ctx, static_cast<std::int64_t>(history.size()) + o.n};
     TROUPE_TRY(const auto m, local_model::load(local));
     if (static_cast<std::int64_t>(history.size()) > m->n_ctx())
-        return fail(errc::context_length_exceeded, fmt::format("the prompt has {} tokens, the context {}", history.size(), m->n_ctx()), "prompt");
+        return fail(errc::context_length_exceeded,
+            fmt::format("the prompt has {} tokens, the context {}", history.size(), m->n_ctx()), "prompt");
 
     const auto params = sampling_of(o.params);
     model::sampler sampler(m->info().n_vocab);

@@ -19,16 +19,17 @@ std::uint64_t kv_bytes(const model::kv_layout& layout, std::int64_t n_ctx, std::
     std::uint64_t total = 0;
     for (const auto& g : layout.groups) {
         const auto tokens = g.window > 0 ? std::min<std::int64_t>(n_ctx, g.window + model::block_tokens) : n_ctx;
-        total += static_cast<std::uint64_t>((tokens + model::block_tokens - 1) / model::block_tokens * n_seqs) * g.block_bytes;
+        total += static_cast<std::uint64_t>((tokens + model::block_tokens - 1) / model::block_tokens * n_seqs) *
+                 g.block_bytes;
     }
     return total;
 }
 
 json::object info_json(const model::model_info& i) {
-    return {{"architecture", i.architecture}, {"name", i.name}, {"quantization", i.quantization}, {"n_params", i.n_params},
-        {"weight_bytes", i.weight_bytes}, {"n_layers", i.n_layers}, {"n_embd", i.n_embd}, {"n_heads", i.n_heads},
-        {"n_kv_heads", i.n_kv_heads}, {"head_dim", i.head_dim}, {"n_ff", i.n_ff}, {"n_vocab", i.n_vocab},
-        {"n_ctx_train", i.n_ctx_train}, {"model_hash", i.model_hash}};
+    return {{"architecture", i.architecture}, {"name", i.name}, {"quantization", i.quantization},
+        {"n_params", i.n_params}, {"weight_bytes", i.weight_bytes}, {"n_layers", i.n_layers}, {"n_embd", i.n_embd},
+        {"n_heads", i.n_heads}, {"n_kv_heads", i.n_kv_heads}, {"head_dim", i.head_dim}, {"n_ff", i.n_ff},
+        {"n_vocab", i.n_vocab}, {"n_ctx_train", i.n_ctx_train}, {"model_hash", i.model_hash}};
 }
 
 json::object plan_json(const model::model_plan& p, std::int64_t n_ctx, std::int64_t n_seqs) {
@@ -36,8 +37,9 @@ json::object plan_json(const model::model_plan& p, std::int64_t n_ctx, std::int6
     for (const auto& g : p.layout.groups)
         groups.push_back(json::object{{"window", g.window}, {"layers", g.n_layers}, {"block_bytes", g.block_bytes}});
     const auto kv = kv_bytes(p.layout, n_ctx, n_seqs);
-    return {{"ctx", n_ctx}, {"max_seqs", n_seqs}, {"packed_weight_bytes", p.packed_bytes}, {"scratch_bytes", p.scratch_bytes},
-        {"kv_bytes", kv}, {"total_bytes", p.packed_bytes + p.scratch_bytes + kv}, {"kv_groups", std::move(groups)}};
+    return {{"ctx", n_ctx}, {"max_seqs", n_seqs}, {"packed_weight_bytes", p.packed_bytes},
+        {"scratch_bytes", p.scratch_bytes}, {"kv_bytes", kv}, {"total_bytes", p.packed_bytes + p.scratch_bytes + kv},
+        {"kv_groups", std::move(groups)}};
 }
 
 std::string shape_text(const model::gguf_tensor& t) {
@@ -47,13 +49,16 @@ std::string shape_text(const model::gguf_tensor& t) {
 }
 
 void print_text(const model::gguf_file& file, const model::model_plan* plan, const json::object& plan_object) {
-    fmt::print("GGUF version {}, {} tensors, {:.1f} MiB\n\nmetadata\n", file.version(), file.tensors().size(), mib(static_cast<double>(file.file_bytes())));
+    fmt::print("GGUF version {}, {} tensors, {:.1f} MiB\n\nmetadata\n", file.version(), file.tensors().size(),
+        mib(static_cast<double>(file.file_bytes())));
     for (const auto key : file.keys()) fmt::print("  {} = {}\n", key, file.describe(key));
     fmt::print("\ntensors\n");
     for (const auto& t : file.tensors())
-        fmt::print("  {:<40} {:<6} {:>20} {:>12} bytes\n", t.name, kernels::info(t.type).name, shape_text(t), t.data.size());
+        fmt::print(
+            "  {:<40} {:<6} {:>20} {:>12} bytes\n", t.name, kernels::info(t.type).name, shape_text(t), t.data.size());
     if (!plan) return;
-    fmt::print("\nplan for {} sequences of {} tokens\n", plan_object.at("max_seqs").as_int64(), plan_object.at("ctx").as_int64());
+    fmt::print("\nplan for {} sequences of {} tokens\n", plan_object.at("max_seqs").as_int64(),
+        plan_object.at("ctx").as_int64());
     for (const auto* name : {"packed_weight_bytes", "scratch_bytes", "kv_bytes", "total_bytes"})
         fmt::print("  {:<20} {:>10.1f} MiB\n", name, mib(plan_object.at(name).to_number<double>()));
 }
@@ -85,7 +90,8 @@ result<void> run(const inspect_options& o) {
     out["metadata"] = std::move(metadata);
     json::array tensors;
     for (const auto& t : file->tensors())
-        tensors.push_back(json::object{{"name", t.name}, {"type", kernels::info(t.type).name}, {"shape", json::value_from(t.shape)}, {"bytes", t.data.size()}});
+        tensors.push_back(json::object{{"name", t.name}, {"type", kernels::info(t.type).name},
+            {"shape", json::value_from(t.shape)}, {"bytes", t.data.size()}});
     out["tensors"] = std::move(tensors);
     if (plan) {
         out["model"] = info_json(plan->info);

@@ -17,7 +17,8 @@ result<std::unique_ptr<local_model>> local_model::load(const local_options& o) {
     TROUPE_TRY(m->ops_, kernels::table(o.kernels));
     TROUPE_TRY(m->file_, model::gguf_file::open(o.path));
     const auto cores = std::max(1u, std::thread::hardware_concurrency());
-    m->threads_ = std::make_unique<kernels::pool>(o.threads > 0 ? static_cast<int>(o.threads) : static_cast<int>(cores));
+    m->threads_ =
+        std::make_unique<kernels::pool>(o.threads > 0 ? static_cast<int>(o.threads) : static_cast<int>(cores));
     model::load_options load;
     load.ops = m->ops_;
     load.threads = m->threads_.get();
@@ -40,7 +41,8 @@ result<void> local_model::reserve(std::int64_t positions) {
         // Each group's blocks come from segments of its own, one behind the other.
         std::vector<model::block_id> table;
         const auto first = segments * g.blocks_per_segment;
-        for (std::int64_t b = 0; b < n_blocks; ++b) table.push_back(static_cast<model::block_id>(first + static_cast<std::uint64_t>(b)));
+        for (std::int64_t b = 0; b < n_blocks; ++b)
+            table.push_back(static_cast<model::block_id>(first + static_cast<std::uint64_t>(b)));
         segments += (static_cast<std::uint64_t>(n_blocks) + g.blocks_per_segment - 1) / g.blocks_per_segment;
         tables_.push_back(std::move(table));
     }

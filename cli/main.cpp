@@ -13,17 +13,20 @@ namespace {
 
 /// The option table as flags of one command; values are read back by resolve().
 class table_flags {
- public:
+   public:
     explicit table_flags(CLI::App& app) {
         app.add_option("--config", file_, "Read options from this TOML file.")->type_name("FILE");
         for (const auto& o : options()) {
-            const auto names = (o.short_name.empty() ? "" : fmt::format("-{},", o.short_name)) + fmt::format("--{}", o.name);
+            const auto names =
+                (o.short_name.empty() ? "" : fmt::format("-{},", o.short_name)) + fmt::format("--{}", o.name);
             if (o.is_switch()) {
-                flags_[&o] = app.add_flag(fmt::format("{},!--no-{}", names, o.name), switches_[&o], std::string(o.help));
+                flags_[&o] =
+                    app.add_flag(fmt::format("{},!--no-{}", names, o.name), switches_[&o], std::string(o.help));
                 continue;
             }
             auto* flag = app.add_option(names, values_[&o], std::string(o.help));
-            flag->type_name(o.choices.empty() ? std::string(o.placeholder) : fmt::format("{}", fmt::join(o.choices, "|")));
+            flag->type_name(
+                o.choices.empty() ? std::string(o.placeholder) : fmt::format("{}", fmt::join(o.choices, "|")));
             if (!o.repeatable()) flag->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
             if (!o.section.empty()) section_ = o.section;
             flag->group(std::string(section_));
@@ -43,7 +46,7 @@ class table_flags {
         return resolve_config(given, file_.empty() ? std::nullopt : std::optional<std::filesystem::path>(file_));
     }
 
- private:
+   private:
     std::string file_;
     std::string_view section_ = "Options";
     std::map<const option*, CLI::Option*> flags_;
@@ -52,7 +55,8 @@ class table_flags {
 };
 
 struct serve_command {
-    explicit serve_command(CLI::App& top) : app(top.add_subcommand("serve", "The engine: chat page, WebSocket and HTTP interfaces.")), flags(*app) {
+    explicit serve_command(CLI::App& top)
+        : app(top.add_subcommand("serve", "The engine: chat page, WebSocket and HTTP interfaces.")), flags(*app) {
         app->add_flag("--print-default-config", print_default, "Print configs/default.toml and exit.");
     }
     int run() const {
@@ -69,8 +73,10 @@ struct serve_command {
 };
 
 struct chat_command {
-    explicit chat_command(CLI::App& top) : app(top.add_subcommand("chat", "A conversation in the terminal.")), flags(*app) {
-        app->add_option("--server", o.server, "URL of a running server; without it the model is loaded here.")->type_name("URL");
+    explicit chat_command(CLI::App& top)
+        : app(top.add_subcommand("chat", "A conversation in the terminal.")), flags(*app) {
+        app->add_option("--server", o.server, "URL of a running server; without it the model is loaded here.")
+            ->type_name("URL");
         app->add_option("--key", o.key, "API key for --server.")->type_name("KEY");
         app->add_option("--system", o.system, "System prompt.")->type_name("TEXT");
     }
@@ -86,10 +92,12 @@ struct chat_command {
 };
 
 struct generate_command {
-    explicit generate_command(CLI::App& top) : app(top.add_subcommand("generate", "Continue a text; the answer alone goes to stdout.")) {
+    explicit generate_command(CLI::App& top)
+        : app(top.add_subcommand("generate", "Continue a text; the answer alone goes to stdout.")) {
         app->add_option("-m,--model", o.model, "Model file.")->required()->type_name("PATH");
         app->add_option("-p,--prompt", o.prompt, "Text to continue.")->required()->type_name("TEXT");
-        app->add_option("-n,--n-predict", o.n, "Tokens to generate.")->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24));
+        app->add_option("-n,--n-predict", o.n, "Tokens to generate.")
+            ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24));
         app->add_option("--temperature", temperature, "0 = always the likeliest token.")->check(CLI::Range(0.0, 5.0));
         app->add_option("--seed", seed, "Seed; negative = random.");
         app->add_option("--top-k", top_k, "0 = off.")->check(CLI::Range(-1, 1 << 24));
@@ -97,8 +105,10 @@ struct generate_command {
         app->add_option("--min-p", min_p, "0 = off.")->check(CLI::Range(0.0, 1.0));
         app->add_option("-t,--threads", o.threads, "0 = one a core.")->check(CLI::Range(0, 1024));
         app->add_option("-c,--ctx-size", o.ctx, "0 = the model's.")->check(CLI::Range(0, 1 << 24));
-        app->add_option("--kernels", o.kernels, "Kernel table.")->check(CLI::IsMember({"auto", "ref", "avx2", "avx512"}));
-        app->add_option("--kv-type", o.kv_type, "Type of the key/value memory.")->check(CLI::IsMember({"f16", "bf16", "f32", "q8_0"}));
+        app->add_option("--kernels", o.kernels, "Kernel table.")
+            ->check(CLI::IsMember({"auto", "ref", "avx2", "avx512"}));
+        app->add_option("--kv-type", o.kv_type, "Type of the key/value memory.")
+            ->check(CLI::IsMember({"f16", "bf16", "f32", "q8_0"}));
         app->add_flag("--ignore-eos", o.ignore_eos, "Go on after the end of the text.");
     }
     int run() {
@@ -117,7 +127,8 @@ struct generate_command {
 };
 
 struct bench_command {
-    explicit bench_command(CLI::App& top) : app(top.add_subcommand("bench", "Speed of prompt and generation, as llama-bench prints it.")) {
+    explicit bench_command(CLI::App& top)
+        : app(top.add_subcommand("bench", "Speed of prompt and generation, as llama-bench prints it.")) {
         app->add_option("-m,--model", o.models, "Model file; repeatable.")->required()->type_name("PATH");
         app->add_option("-p,--n-prompt", prompt, "Prompt lengths (lists 1,2; ranges 16-64+16, 1-8*2).");
         app->add_option("-n,--n-gen", gen, "Generated lengths.");
@@ -126,8 +137,10 @@ struct bench_command {
         app->add_option("-t,--threads", threads, "0 = one a core.");
         app->add_option("-r,--repetitions", o.repetitions, "Counted runs.")->check(CLI::Range(1, 1000));
         app->add_option("--cache-type-k,--ctk", kv, "Type of the key/value memory (llama-bench's -ctk).");
-        app->add_option("--kernels", o.kernels, "Kernel table.")->check(CLI::IsMember({"auto", "ref", "avx2", "avx512"}));
-        app->add_option("-o,--output", o.output, "md, json, jsonl or csv.")->check(CLI::IsMember({"md", "json", "jsonl", "csv"}));
+        app->add_option("--kernels", o.kernels, "Kernel table.")
+            ->check(CLI::IsMember({"auto", "ref", "avx2", "avx512"}));
+        app->add_option("-o,--output", o.output, "md, json, jsonl or csv.")
+            ->check(CLI::IsMember({"md", "json", "jsonl", "csv"}));
     }
     result<void> resolve() {
         const auto list = [](const std::vector<std::string>& texts, std::vector<std::int64_t>& to) -> result<void> {
@@ -145,7 +158,8 @@ struct bench_command {
         TROUPE_TRYV(list(threads, o.threads));
         for (const auto& text : pg) {
             TROUPE_TRY(const auto pair, parse_range_list(text));
-            if (pair.size() != 2) return fail(errc::usage, fmt::format("-pg: '{}' is not PROMPT,GENERATED", text), "pg");
+            if (pair.size() != 2)
+                return fail(errc::usage, fmt::format("-pg: '{}' is not PROMPT,GENERATED", text), "pg");
             o.prompt_gen.emplace_back(pair[0], pair[1]);
         }
         if (kv.empty()) return {};
@@ -168,13 +182,15 @@ struct bench_command {
 };
 
 struct inspect_command {
-    explicit inspect_command(CLI::App& top) : app(top.add_subcommand("inspect", "Metadata, tensors and memory plan of a model file.")) {
+    explicit inspect_command(CLI::App& top)
+        : app(top.add_subcommand("inspect", "Metadata, tensors and memory plan of a model file.")) {
         app->add_option("model,-m,--model", o.model, "Model file.")->required()->type_name("PATH");
         app->add_flag("--plan", o.plan, "Memory needed for --ctx-size and --max-seqs.");
         app->add_flag("--json", o.json, "JSON instead of text.");
         app->add_option("-c,--ctx-size", o.ctx, "0 = the model's.")->check(CLI::Range(0, 1 << 24));
         app->add_option("--max-seqs", o.max_seqs, "Sequences at a time.")->check(CLI::Range(1, 64));
-        app->add_option("--kv-type", o.kv_type, "Type of the key/value memory.")->check(CLI::IsMember({"f16", "bf16", "f32", "q8_0"}));
+        app->add_option("--kv-type", o.kv_type, "Type of the key/value memory.")
+            ->check(CLI::IsMember({"f16", "bf16", "f32", "q8_0"}));
     }
     CLI::App* app;
     inspect_options o;
@@ -219,7 +235,8 @@ int run(int argc, char** argv) {
     if (*generate_.app) return generate_.run();
     if (*bench_.app) return bench_.run();
     if (*inspect_.app) return inspect(inspect_.o);
-    return report(fail(errc::usage, fmt::format("'{}' is not available in this version", app.get_subcommands().front()->get_name())));
+    return report(fail(
+        errc::usage, fmt::format("'{}' is not available in this version", app.get_subcommands().front()->get_name())));
 }
 
 }  // namespace

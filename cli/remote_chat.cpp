@@ -49,11 +49,13 @@ result<void> take_line(std::string_view line, std::string& answer) {
 
 }  // namespace
 
-result<std::string> ask_server(const std::string& url, const std::string& key, const std::vector<chat_message>& messages) {
+result<std::string> ask_server(
+    const std::string& url, const std::string& key, const std::vector<chat_message>& messages) {
     constexpr std::string_view scheme = "http://";
     const auto rest = std::string_view(url).substr(std::min(url.size(), scheme.size()));
     const auto colon = rest.rfind(':');
-    if (!url.starts_with(scheme) || colon == std::string_view::npos) return fail(errc::usage, "--server: http://HOST:PORT is expected", "server");
+    if (!url.starts_with(scheme) || colon == std::string_view::npos)
+        return fail(errc::usage, "--server: http://HOST:PORT is expected", "server");
     const std::string host(rest.substr(0, colon)), port(rest.substr(colon + 1, rest.find('/', colon) - colon - 1));
 
     beast::error_code ec;

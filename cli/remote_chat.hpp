@@ -10,6 +10,7 @@
 namespace troupe::cli {
 
 /// Prints the answer as it comes; returns all of it. `url`: http://HOST:PORT.
-result<std::string> ask_server(const std::string& url, const std::string& key, const std::vector<chat_message>& messages);
+result<std::string> ask_server(
+    const std::string& url, const std::string& key, const std::vector<chat_message>& messages);
 
 }  // namespace troupe::cli

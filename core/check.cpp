@@ -6,7 +6,8 @@
 namespace troupe {
 
 void check_failed(const char* file, int line, const char* condition, const char* message) {
-    std::fprintf(stderr, "CHECK failed at %s:%d: %s%s%s\n", file, line, condition, message ? ": " : "", message ? message : "");
+    std::fprintf(
+        stderr, "CHECK failed at %s:%d: %s%s%s\n", file, line, condition, message ? ": " : "", message ? message : "");
     std::abort();
 }
 

@@ -11,14 +11,14 @@ namespace troupe {
 
 struct config {
     // -- model and device ---------------------------------------------------------------------------------------------
-    std::vector<std::string> models;   ///< PATH or NAME=PATH
-    std::string device = "auto";       ///< auto, cpu, cuda[:N]
-    std::string kernels = "auto";      ///< auto, ref, avx2, avx512
-    std::int64_t threads = 0;          ///< 0: one a core
-    std::int64_t ctx_size = 0;         ///< tokens of one sequence; 0: the model's
-    std::int64_t max_seqs = 16;        ///< sequences in one step
+    std::vector<std::string> models;  ///< PATH or NAME=PATH
+    std::string device = "auto";      ///< auto, cpu, cuda[:N]
+    std::string kernels = "auto";     ///< auto, ref, avx2, avx512
+    std::int64_t threads = 0;         ///< 0: one a core
+    std::int64_t ctx_size = 0;        ///< tokens of one sequence; 0: the model's
+    std::int64_t max_seqs = 16;       ///< sequences in one step
     std::string kv_type = "f16";
-    std::uint64_t kv_memory = 0;       ///< bytes; 0: 25 % of available memory
+    std::uint64_t kv_memory = 0;  ///< bytes; 0: 25 % of available memory
     bool deterministic = true;
     // -- executor -----------------------------------------------------------------------------------------------------
     std::string executor = "process";  ///< process, inline
@@ -39,13 +39,13 @@ struct config {
     std::int64_t queue_timeout = 300;  ///< seconds a request may wait
     std::string metrics_compat = "llamacpp,vllm";
     // -- unattended ---------------------------------------------------------------------------------------------------
-    std::string data_dir;              ///< resolved: ${XDG_DATA_HOME:-~/.local/share}/troupe
+    std::string data_dir;                                        ///< resolved: ${XDG_DATA_HOME:-~/.local/share}/troupe
     std::int64_t idle_shrink_after = 60, idle_unload_after = 0;  ///< seconds; 0: never
     bool resume_unfinished = true;
     bool fault_injection = false;
     std::string log_level = "info";
     // -- sampling defaults --------------------------------------------------------------------------------------------
-    generation_params defaults;        ///< temperature, top_k, top_p, min_p set
+    generation_params defaults;  ///< temperature, top_k, top_p, min_p set
 };
 
 }  // namespace troupe

@@ -58,11 +58,11 @@ errc errc_from_name(std::string_view name);
 
 struct error {
     errc code = errc::internal;
-    std::string message;  ///< a sentence for a person; never prompt text
-    std::string param;    ///< the request field, option or tensor at fault; may be empty
-    std::int64_t retry_after_ms = 0;      ///< queue_full, not_ready
-    std::int64_t n_prompt_tokens = 0;     ///< context_length_exceeded
-    std::int64_t n_ctx = 0;               ///< context_length_exceeded
+    std::string message;               ///< a sentence for a person; never prompt text
+    std::string param;                 ///< the request field, option or tensor at fault; may be empty
+    std::int64_t retry_after_ms = 0;   ///< queue_full, not_ready
+    std::int64_t n_prompt_tokens = 0;  ///< context_length_exceeded
+    std::int64_t n_ctx = 0;            ///< context_length_exceeded
 
     bool operator==(const error&) const = default;
 };

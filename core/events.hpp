@@ -1,5 +1,5 @@
-// What a client can be told: the events of a session (contracts/websocket.md) as plain structs; net turns them into JSON,
-// server-sent events or OpenAI chunks.
+// What a client can be told: the events of a session (contracts/websocket.md) as plain structs; net turns them into
+// JSON, server-sent events or OpenAI chunks.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ struct usage_counts {
 
 struct timing_counts {
     double queue_ms = 0, prompt_ms = 0, predicted_ms = 0;
-    std::int64_t prompt_n = 0;     ///< prompt tokens computed, the cached ones not counted
+    std::int64_t prompt_n = 0;  ///< prompt tokens computed, the cached ones not counted
     std::int64_t predicted_n = 0;
     bool operator==(const timing_counts&) const = default;
 };
 
 struct message_view {
     std::string id, parent, role, content;
-    std::int64_t created = 0;  ///< Unix ms
-    std::string finish_reason; ///< empty: none (yet)
+    std::int64_t created = 0;   ///< Unix ms
+    std::string finish_reason;  ///< empty: none (yet)
     std::optional<error> err;
     bool operator==(const message_view&) const = default;
 };
@@ -54,23 +54,45 @@ struct snapshot_event {
     std::string leaf;
     std::optional<generating_view> generating;
 };
-struct message_created { message_view message; };
-struct generation_queued { std::string message; std::int64_t position = 0; std::optional<std::int64_t> eta_ms; };
-struct generation_progress { std::string message; std::int64_t processed = 0, total = 0, cached = 0; };
+struct message_created {
+    message_view message;
+};
+struct generation_queued {
+    std::string message;
+    std::int64_t position = 0;
+    std::optional<std::int64_t> eta_ms;
+};
+struct generation_progress {
+    std::string message;
+    std::int64_t processed = 0, total = 0, cached = 0;
+};
 
-struct token_choice { std::string bytes; double logprob = 0; std::int32_t id = 0; };
-struct token_logprobs { token_choice token; std::vector<token_choice> top; };
+struct token_choice {
+    std::string bytes;
+    double logprob = 0;
+    std::int32_t id = 0;
+};
+struct token_logprobs {
+    token_choice token;
+    std::vector<token_choice> top;
+};
 
 struct delta_event {
     std::string message;
-    std::uint64_t offset = 0;  ///< bytes of the message's text before this
-    std::string text;          ///< whole code points
-    std::uint64_t from_seq = 0;  ///< not 0: stands for from_seq..seq (coalesced for a slow reader)
+    std::uint64_t offset = 0;              ///< bytes of the message's text before this
+    std::string text;                      ///< whole code points
+    std::uint64_t from_seq = 0;            ///< not 0: stands for from_seq..seq (coalesced for a slow reader)
     std::vector<token_logprobs> logprobs;  ///< only if asked for
-    std::int64_t n_tokens = 0; ///< tokens accepted so far in this generation, for timings_per_token and the like
+    std::int64_t n_tokens = 0;  ///< tokens accepted so far in this generation, for timings_per_token and the like
 };
-struct generation_paused { std::string message, reason; };  ///< executor_restart, preempted, memory
-struct generation_resumed { std::string message; std::int64_t after_ms = 0; bool numerics_changed = false; };
+struct generation_paused {
+    std::string message, reason;
+};  ///< executor_restart, preempted, memory
+struct generation_resumed {
+    std::string message;
+    std::int64_t after_ms = 0;
+    bool numerics_changed = false;
+};
 struct generation_done {
     std::string message;
     std::string finish_reason;  ///< stop, length, tool_calls
@@ -78,12 +100,21 @@ struct generation_done {
     usage_counts usage;
     timing_counts timings;
 };
-struct generation_error { std::string message; error err; };
-struct session_updated { session_view info; };
+struct generation_error {
+    std::string message;
+    error err;
+};
+struct session_updated {
+    session_view info;
+};
 struct session_deleted {};
 /// Not tied to a session (session empty, seq 0).
-struct degraded_event { std::string level, reason; };
-struct restored_event { std::string level, reason; };
+struct degraded_event {
+    std::string level, reason;
+};
+struct restored_event {
+    std::string level, reason;
+};
 
 using event_payload = std::variant<snapshot_event, message_created, generation_queued, generation_progress, delta_event,
     generation_paused, generation_resumed, generation_done, generation_error, session_updated, session_deleted,

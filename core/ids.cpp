@@ -41,7 +41,8 @@ std::string make_id(std::string_view prefix) {
 bool is_client_id(std::string_view id) {
     if (id.empty() || id.size() > limits::max_client_id) return false;
     for (const char c : id)
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-')) return false;
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-'))
+            return false;
     return true;
 }
 

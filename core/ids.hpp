@@ -1,4 +1,5 @@
-// Identifiers: ses_, msg_, gen_ + UUIDv7 (RFC 9562) in lower-case base32 without padding; client-made ids are checked here.
+// Identifiers: ses_, msg_, gen_ + UUIDv7 (RFC 9562) in lower-case base32 without padding; client-made ids are checked
+// here.
 #pragma once
 
 #include <string>

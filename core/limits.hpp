@@ -23,7 +23,7 @@ inline constexpr std::size_t max_system_prompt_bytes = 1u << 20;
 
 // -- connections ------------------------------------------------------------------------------------------------------
 inline constexpr std::size_t max_connections = 4096;
-inline constexpr std::size_t max_unanswered_commands = 64;  ///< reading from a socket stops at this many
+inline constexpr std::size_t max_unanswered_commands = 64;              ///< reading from a socket stops at this many
 inline constexpr std::size_t client_queue_coalesce_bytes = 256u << 10;  ///< past this deltas are merged
 inline constexpr std::size_t client_queue_drop_bytes = 4u << 20;        ///< past this the connection is dropped
 inline constexpr auto websocket_ping_every = 20s;

@@ -15,10 +15,12 @@ namespace {
 using prometheus::Histogram;
 
 // vLLM's buckets, so that its dashboards work unchanged.
-const Histogram::BucketBoundaries first_token{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40,
-    80, 160, 640, 2560};
-const Histogram::BucketBoundaries token_gap{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80};
-const Histogram::BucketBoundaries latency{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+const Histogram::BucketBoundaries first_token{
+    .001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560};
+const Histogram::BucketBoundaries token_gap{
+    .01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80};
+const Histogram::BucketBoundaries latency{
+    .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
 const Histogram::BucketBoundaries short_time{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10};
 
 prometheus::Counter& counter(prometheus::Registry& r, const char* name, const char* help) {
@@ -27,7 +29,8 @@ prometheus::Counter& counter(prometheus::Registry& r, const char* name, const ch
 prometheus::Gauge& gauge(prometheus::Registry& r, const char* name, const char* help) {
     return prometheus::BuildGauge().Name(name).Help(help).Register(r).Add({});
 }
-Histogram& histogram(prometheus::Registry& r, const char* name, const char* help, const Histogram::BucketBoundaries& b) {
+Histogram& histogram(
+    prometheus::Registry& r, const char* name, const char* help, const Histogram::BucketBoundaries& b) {
     return prometheus::BuildHistogram().Name(name).Help(help).Register(r).Add({}, b);
 }
 
@@ -76,11 +79,13 @@ metrics::metrics(std::string_view compat) : metrics(compat, std::make_shared<pro
 metrics::metrics(std::string_view compat, std::shared_ptr<prometheus::Registry> r)
     : recovery_seconds(histogram(*r, "troupe_recovery_seconds", "From an executor's death to the next token.",
           {.05, .1, .25, .5, .75, 1, 1.5, 2, 3, 5, 10, 30, 60})),
-      requests_resumed(counter(*r, "troupe_requests_resumed_total", "Generations that went on after an executor's death.")),
+      requests_resumed(
+          counter(*r, "troupe_requests_resumed_total", "Generations that went on after an executor's death.")),
       requests_lost(counter(*r, "troupe_requests_lost_total", "Generations an executor's death ended.")),
       queue_depth(gauge(*r, "troupe_queue_depth", "Requests that wait.")),
       running(gauge(*r, "troupe_running", "Requests that run.")),
-      time_to_first_token(histogram(*r, "troupe_time_to_first_token_seconds", "From request to first token.", first_token)),
+      time_to_first_token(
+          histogram(*r, "troupe_time_to_first_token_seconds", "From request to first token.", first_token)),
       inter_token(histogram(*r, "troupe_inter_token_seconds", "Between tokens of one answer.", token_gap)),
       e2e_seconds(histogram(*r, "troupe_e2e_seconds", "From request to last token.", latency)),
       queue_seconds(histogram(*r, "troupe_queue_seconds", "From request to first plan.", latency)),
@@ -93,15 +98,24 @@ metrics::metrics(std::string_view compat, std::shared_ptr<prometheus::Registry> 
       kv_blocks_compacted(counter(*r, "troupe_kv_blocks_compacted_total", "Blocks moved to empty a segment.")),
       journal_lag_tokens(gauge(*r, "troupe_journal_lag_tokens", "Accepted tokens not yet committed.")),
       websocket_connections(gauge(*r, "troupe_websocket_connections", "Open WebSocket connections.")),
-      slow_clients_dropped(counter(*r, "troupe_slow_clients_dropped_total", "Connections dropped for reading too slowly.")),
-      registry_(r),
-      restarts_(prometheus::BuildCounter().Name("troupe_actor_restarts_total").Help("Restarts by actor and reason.").Register(*r)),
+      slow_clients_dropped(
+          counter(*r, "troupe_slow_clients_dropped_total", "Connections dropped for reading too slowly.")),
+      registry_(r), restarts_(prometheus::BuildCounter()
+                                  .Name("troupe_actor_restarts_total")
+                                  .Help("Restarts by actor and reason.")
+                                  .Register(*r)),
       outcomes_(prometheus::BuildCounter().Name("troupe_requests_total").Help("Requests by outcome.").Register(*r)),
       steps_(prometheus::BuildHistogram().Name("troupe_step_seconds").Help("Time of one step.").Register(*r)),
       blocks_(prometheus::BuildGauge().Name("troupe_kv_blocks").Help("Blocks by state.").Register(*r)),
       bytes_(prometheus::BuildGauge().Name("troupe_kv_bytes").Help("Key/value bytes by tier.").Register(*r)),
-      prefix_(prometheus::BuildCounter().Name("troupe_prefix_cache_tokens_total").Help("Prompt tokens by cache result.").Register(*r)),
-      resident_(prometheus::BuildGauge().Name("troupe_process_resident_bytes").Help("Resident memory by process.").Register(*r)),
+      prefix_(prometheus::BuildCounter()
+                  .Name("troupe_prefix_cache_tokens_total")
+                  .Help("Prompt tokens by cache result.")
+                  .Register(*r)),
+      resident_(prometheus::BuildGauge()
+                    .Name("troupe_process_resident_bytes")
+                    .Help("Resident memory by process.")
+                    .Register(*r)),
       state_(std::make_shared<state>()) {
     state_->compat = compat;
     watch_process("front", getpid());
@@ -162,13 +176,15 @@ std::string metrics::text() {
             extra.push_back(family);
             extra.back().name = a.name;
             if (labels)
-                for (auto& metric : extra.back().metric) metric.label = {{"model_name", state_->model}, {"engine", "0"}};
+                for (auto& metric : extra.back().metric)
+                    metric.label = {{"model_name", state_->model}, {"engine", "0"}};
         }
     };
     const auto usage = [&](const char* name) {
         const auto* b = state_->blocks;
         const double total = b[0] + b[1] + b[2] + b[3];
-        prometheus::MetricFamily family{name, "Share of the key/value memory in use.", prometheus::MetricType::Gauge, {}};
+        prometheus::MetricFamily family{
+            name, "Share of the key/value memory in use.", prometheus::MetricType::Gauge, {}};
         family.metric.emplace_back();
         family.metric.back().gauge.value = total > 0 ? b[0] / total : 0;
         extra.push_back(std::move(family));

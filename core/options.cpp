@@ -20,22 +20,27 @@ const std::vector<option>& build() {
         {"kernels", "", "TABLE", "Kernel table; auto takes the best the processor has.", &c::kernels, 0, 0,
             {"auto", "ref", "avx2", "avx512"}},
         {"threads", "t", "N", "Threads of the executor; 0 = one a core.", &c::threads, 0, 1024},
-        {"ctx-size", "c", "TOKENS", "Context of one sequence; 0 = what the model was trained for.", &c::ctx_size, 0, 1 << 24},
+        {"ctx-size", "c", "TOKENS", "Context of one sequence; 0 = what the model was trained for.", &c::ctx_size, 0,
+            1 << 24},
         {"max-seqs", "", "N", "Sequences computed in one step.", &c::max_seqs, 1, 64},
         {"kv-type", "", "TYPE", "Type of the key/value memory.", &c::kv_type, 0, 0, {"f16", "bf16", "f32", "q8_0"}},
-        {"kv-memory", "", "SIZE", "Bound of the key/value memory; 0 = a quarter of the available memory.", &c::kv_memory, 0, big},
+        {"kv-memory", "", "SIZE", "Bound of the key/value memory; 0 = a quarter of the available memory.",
+            &c::kv_memory, 0, big},
         {"deterministic", "", "on|off", "Batch-invariant arithmetic: the same answer whatever the neighbours.",
             &c::deterministic, 0, 0, {"on", "off"}},
-        {"executor", "", "KIND", "Run the model in a process of its own, or inline (tests and debugging).", &c::executor, 0, 0,
-            {"process", "inline"}, "Executor"},
+        {"executor", "", "KIND", "Run the model in a process of its own, or inline (tests and debugging).",
+            &c::executor, 0, 0, {"process", "inline"}, "Executor"},
         {"executor-nice", "", "N", "Niceness of the executor process.", &c::executor_nice, 0, 19},
         {"replicas", "", "N", "Executors of the same model.", &c::replicas, 1, 1},
-        {"step-budget-ms", "", "MS", "Time a step may take when prompts are read beside running answers.", &c::step_budget_ms, 1, 10000},
+        {"step-budget-ms", "", "MS", "Time a step may take when prompts are read beside running answers.",
+            &c::step_budget_ms, 1, 10000},
         {"run-ahead", "", "N", "Plans sent before the result of the one before is back.", &c::run_ahead, 1, 4},
         {"speculate", "", "KIND", "Speculative decoding.", &c::speculate, 0, 0, {"off"}},
-        {"host", "", "ADDRESS", "Address to listen on; anything but loopback needs a key.", &c::host, 0, 0, {}, "Serving"},
+        {"host", "", "ADDRESS", "Address to listen on; anything but loopback needs a key.", &c::host, 0, 0, {},
+            "Serving"},
         {"port", "", "PORT", "Port to listen on; 0 = any free one.", &c::port, 0, 65535},
-        {"api-key", "", "KEY", "Key that clients must send; repeatable. KEY:admin makes it an administrator's.", &c::api_keys},
+        {"api-key", "", "KEY", "Key that clients must send; repeatable. KEY:admin makes it an administrator's.",
+            &c::api_keys},
         {"api-key-file", "", "PATH", "File with one key a line; read again on SIGHUP.", &c::api_key_file},
         {"allowed-origin", "", "ORIGIN", "Further Origin to accept; repeatable.", &c::allowed_origins},
         {"allowed-host", "", "HOST", "Further Host to accept; repeatable.", &c::allowed_hosts},
@@ -45,13 +50,16 @@ const std::vector<option>& build() {
         {"queue-limit", "", "N", "Requests that may wait.", &c::queue_limit, 0, 100000},
         {"queue-timeout", "", "SECONDS", "How long a request may wait.", &c::queue_timeout, 1, 86400},
         {"metrics-compat", "", "NAMES", "Alias families in /metrics: llamacpp, vllm, or none.", &c::metrics_compat},
-        {"data-dir", "", "DIR", "Where sessions are kept; empty = the user's data directory.", &c::data_dir, 0, 0, {}, "Unattended"},
+        {"data-dir", "", "DIR", "Where sessions are kept; empty = the user's data directory.", &c::data_dir, 0, 0, {},
+            "Unattended"},
         {"idle-shrink-after", "", "SECONDS", "Idle time after which key/value memory goes back; 0 = never.",
             &c::idle_shrink_after, 0, 1e7},
-        {"idle-unload-after", "", "SECONDS", "Idle time after which the weights go too; 0 = never.", &c::idle_unload_after, 0, 0},
+        {"idle-unload-after", "", "SECONDS", "Idle time after which the weights go too; 0 = never.",
+            &c::idle_unload_after, 0, 0},
         {"resume-unfinished", "", "", "After a restart, answers that were being made go on.", &c::resume_unfinished},
         {"fault-injection", "", "", "Accept POST /admin/faults.", &c::fault_injection},
-        {"log-level", "", "LEVEL", "What goes to the log.", &c::log_level, 0, 0, {"trace", "debug", "info", "warn", "error", "off"}},
+        {"log-level", "", "LEVEL", "What goes to the log.", &c::log_level, 0, 0,
+            {"trace", "debug", "info", "warn", "error", "off"}},
         {"temperature", "", "T", "Default temperature; 0 = always the likeliest token.", &g::temperature, 0, 5, {},
             "Sampling defaults"},
         {"top-k", "", "K", "Default top-k; 0 = off.", &g::top_k, -1, 1 << 24},
@@ -67,14 +75,14 @@ error out_of_range(const option& o, std::string_view text, std::string_view allo
 
 std::string range_text(const option& o) { return fmt::format("a number from {} to {}", o.min, o.max); }
 
-template <class N>
-result<N> parse_number(const option& o, std::string_view text) {
+template <class N> result<N> parse_number(const option& o, std::string_view text) {
     N value{};
     const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (ec != std::errc{} || end != text.data() + text.size()) return out_of_range(o, text, range_text(o));
     if constexpr (std::is_floating_point_v<N>)
         if (!std::isfinite(value)) return out_of_range(o, text, range_text(o));
-    if (static_cast<double>(value) < o.min || static_cast<double>(value) > o.max) return out_of_range(o, text, range_text(o));
+    if (static_cast<double>(value) < o.min || static_cast<double>(value) > o.max)
+        return out_of_range(o, text, range_text(o));
     return value;
 }
 
@@ -170,10 +178,20 @@ result<std::uint64_t> parse_size(std::string_view text) {
     std::string_view digits = text;
     if (!digits.empty()) {
         switch (digits.back()) {
-            case 'k': case 'K': scale = 1u << 10; break;
-            case 'm': case 'M': scale = 1u << 20; break;
-            case 'g': case 'G': scale = 1u << 30; break;
-            default: break;
+        case 'k':
+        case 'K':
+            scale = 1u << 10;
+            break;
+        case 'm':
+        case 'M':
+            scale = 1u << 20;
+            break;
+        case 'g':
+        case 'G':
+            scale = 1u << 30;
+            break;
+        default:
+            break;
         }
         if (scale != 1) digits.remove_suffix(1);
     }
@@ -187,7 +205,7 @@ result<std::uint64_t> parse_size(std::string_view text) {
 result<void> set_option(config& c, const option& o, std::string_view text) {
     if (auto good = check_choice(o, text); !good) return good;
     if (const auto* p = std::get_if<std::string config::*>(&o.where)) {
-        c.**p = std::string(text);
+        c.** p = std::string(text);
     } else if (const auto* list = std::get_if<option::text_list config::*>(&o.where)) {
         if (text.empty()) return out_of_range(o, text, "it must not be empty");
         (c.**list).emplace_back(text);
@@ -195,15 +213,18 @@ result<void> set_option(config& c, const option& o, std::string_view text) {
         TROUPE_TRY(c.**number, parse_number<std::int64_t>(o, text));
     } else if (const auto* size = std::get_if<std::uint64_t config::*>(&o.where)) {
         const auto bytes = parse_size(text);
-        if (!bytes) return fail(errc::usage, fmt::format("--{}: {}", o.name, bytes.error().message), std::string(o.name));
-        if (static_cast<double>(*bytes) < o.min || static_cast<double>(*bytes) > o.max) return out_of_range(o, text, range_text(o));
-        c.**size = *bytes;
+        if (!bytes)
+            return fail(errc::usage, fmt::format("--{}: {}", o.name, bytes.error().message), std::string(o.name));
+        if (static_cast<double>(*bytes) < o.min || static_cast<double>(*bytes) > o.max)
+            return out_of_range(o, text, range_text(o));
+        c.** size = *bytes;
     } else if (const auto* flag = std::get_if<bool config::*>(&o.where)) {
         TROUPE_TRY(c.**flag, parse_bool(o, text));
     } else if (const auto* real = std::get_if<std::optional<double> generation_params::*>(&o.where)) {
         TROUPE_TRY(c.defaults.**real, parse_number<double>(o, text));
     } else {
-        TROUPE_TRY(c.defaults.*std::get<std::optional<std::int32_t> generation_params::*>(o.where), parse_number<std::int32_t>(o, text));
+        TROUPE_TRY(c.defaults.*std::get<std::optional<std::int32_t> generation_params::*>(o.where),
+            parse_number<std::int32_t>(o, text));
     }
     return {};
 }
@@ -212,15 +233,17 @@ std::string get_option(const config& c, const option& o) {
     struct printer {
         const config& c;
         const option& o;
-        std::string operator()(std::string config::* p) const { return c.*p; }
-        std::string operator()(std::int64_t config::* p) const { return std::to_string(c.*p); }
-        std::string operator()(std::uint64_t config::* p) const { return std::to_string(c.*p); }
-        std::string operator()(bool config::* p) const { return o.choices.empty() ? (c.*p ? "true" : "false") : (c.*p ? "on" : "off"); }
-        std::string operator()(option::text_list config::* p) const { return fmt::format("{}", fmt::join(c.*p, ",")); }
-        std::string operator()(std::optional<double> generation_params::* p) const {
+        std::string operator()(std::string config::*p) const { return c.*p; }
+        std::string operator()(std::int64_t config::*p) const { return std::to_string(c.*p); }
+        std::string operator()(std::uint64_t config::*p) const { return std::to_string(c.*p); }
+        std::string operator()(bool config::*p) const {
+            return o.choices.empty() ? (c.*p ? "true" : "false") : (c.*p ? "on" : "off");
+        }
+        std::string operator()(option::text_list config::*p) const { return fmt::format("{}", fmt::join(c.*p, ",")); }
+        std::string operator()(std::optional<double> generation_params::*p) const {
             return c.defaults.*p ? fmt::format("{}", *(c.defaults.*p)) : "";
         }
-        std::string operator()(std::optional<std::int32_t> generation_params::* p) const {
+        std::string operator()(std::optional<std::int32_t> generation_params::*p) const {
             return c.defaults.*p ? std::to_string(*(c.defaults.*p)) : "";
         }
     };
@@ -243,13 +266,15 @@ result<config> resolve_config(const flag_values& flags, const std::optional<std:
 }
 
 std::string default_toml() {
-    std::string text = "# Every option of `troupe serve` with its default. Written by `troupe serve --print-default-config`.\n";
+    std::string text =
+        "# Every option of `troupe serve` with its default. Written by `troupe serve --print-default-config`.\n";
     const config c = built_in();
     for (const auto& o : options()) {
         if (!o.section.empty()) text += fmt::format("\n# -- {} --\n", o.section);
         text += fmt::format("# {}\n", o.help);
         const auto value = get_option(c, o);
-        const bool bare = !std::holds_alternative<std::string config::*>(o.where) && !o.repeatable() && o.choices.empty();
+        const bool bare =
+            !std::holds_alternative<std::string config::*>(o.where) && !o.repeatable() && o.choices.empty();
         if (o.repeatable())
             text += fmt::format("{} = []\n", o.key());
         else

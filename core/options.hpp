@@ -1,4 +1,5 @@
-// One declaration an option: flag, TOML key, environment variable, help and configs/default.toml all come from this table.
+// One declaration an option: flag, TOML key, environment variable, help and configs/default.toml all come from this
+// table.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +21,17 @@ struct option {
     using text_list = std::vector<std::string>;
     /// Where the value goes. A uint64 is a SIZE (bytes, or a number with K, M, G: powers of 1024).
     using target = std::variant<std::string config::*, std::int64_t config::*, std::uint64_t config::*, bool config::*,
-        text_list config::*, std::optional<double> generation_params::*, std::optional<std::int32_t> generation_params::*>;
+        text_list config::*, std::optional<double> generation_params::*,
+        std::optional<std::int32_t> generation_params::*>;
 
     std::string_view name;         ///< flag without dashes: "kv-type"; TOML key and variable follow from it
     std::string_view short_name;   ///< "m", or empty
     std::string_view placeholder;  ///< "PATH"; empty for a switch
     std::string_view help;         ///< one sentence, also the comment in default.toml
     target where;
-    double min = 0, max = 0;       ///< numbers: allowed range, both ends included
+    double min = 0, max = 0;                     ///< numbers: allowed range, both ends included
     std::vector<std::string_view> choices = {};  ///< texts: allowed values; empty: any
-    std::string_view section = {};  ///< heading in help and default.toml
+    std::string_view section = {};               ///< heading in help and default.toml
 
     std::string key() const;       ///< "kv_type"
     std::string variable() const;  ///< "TROUPE_KV_TYPE"

@@ -25,7 +25,8 @@ result<std::string> scalar_text(const toml::node& node, std::string_view key) {
 
 result<void> apply_node(config& c, const option& o, const toml::node& node) {
     if (const auto* list = node.as_array()) {
-        if (!o.repeatable()) return fail(errc::usage, fmt::format("{}: one value is expected, not a list", o.key()), o.key());
+        if (!o.repeatable())
+            return fail(errc::usage, fmt::format("{}: one value is expected, not a list", o.key()), o.key());
         c.*std::get<option::text_list config::*>(o.where) = {};
         for (const auto& element : *list) {
             TROUPE_TRY(const auto text, scalar_text(element, o.key()));
@@ -37,7 +38,8 @@ result<void> apply_node(config& c, const option& o, const toml::node& node) {
     const bool is_text = std::holds_alternative<std::string config::*>(o.where) || o.repeatable() ||
                          std::holds_alternative<std::uint64_t config::*>(o.where);
     if (!is_text && node.is_string() && o.choices.empty())
-        return fail(errc::usage, fmt::format("{}: '{}' is a text; a number or true/false is expected", o.key(), text), o.key());
+        return fail(
+            errc::usage, fmt::format("{}: '{}' is a text; a number or true/false is expected", o.key(), text), o.key());
     if (o.repeatable()) c.*std::get<option::text_list config::*>(o.where) = {};
     return set_option(c, o, text);
 }
@@ -53,7 +55,8 @@ result<void> apply_toml(config& c, std::string_view text, std::string_view file_
     }
     for (const auto& [key, node] : table) {
         const auto* o = by_key(key.str());
-        if (!o) return fail(errc::usage, fmt::format("{}: unknown key '{}'", file_name, key.str()), std::string(key.str()));
+        if (!o)
+            return fail(errc::usage, fmt::format("{}: unknown key '{}'", file_name, key.str()), std::string(key.str()));
         if (auto set = apply_node(c, *o, node); !set)
             return fail(errc::usage, fmt::format("{}: {}", file_name, set.error().message), set.error().param);
     }

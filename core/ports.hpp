@@ -1,8 +1,8 @@
-// Where net and actors meet, so that neither knows the other: what a connection can be told (client_port), what a session
-// can be asked (session_port), what the engine can be asked (engine_port).
+// Where net and actors meet, so that neither knows the other: what a connection can be told (client_port), what a
+// session can be asked (session_port), what the engine can be asked (engine_port).
 //
-// Threads. Every call returns at once. Replies and deliveries come on any thread and must not block; net posts them to the
-// connection's strand. A reply is called exactly once, with an error when the engine shuts down.
+// Threads. Every call returns at once. Replies and deliveries come on any thread and must not block; net posts them to
+// the connection's strand. A reply is called exactly once, with an error when the engine shuts down.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,22 @@
 
 namespace troupe {
 
-template <class T>
-using reply = std::function<void(result<T>)>;
+template <class T> using reply = std::function<void(result<T>)>;
 
 class client_port {
- public:
+   public:
     virtual ~client_port() = default;
-    /// An event of something this client follows. `request_id` is not empty when the event answers a request of this very
-    /// client. Past its byte bound the implementation coalesces, then drops its connection; it never blocks.
+    /// An event of something this client follows. `request_id` is not empty when the event answers a request of this
+    /// very client. Past its byte bound the implementation coalesces, then drops its connection; it never blocks.
     virtual void deliver(event_ptr e, std::string_view request_id) = 0;
 };
 using client_ptr = std::shared_ptr<client_port>;
 
 /// Answer to message, regenerate, edit: the client has also been (or is about to be) delivered message.created events.
 struct posted {
-    std::string user_message;       ///< empty for regenerate
+    std::string user_message;  ///< empty for regenerate
     std::string assistant_message;
-    bool duplicate = false;         ///< the client's id was already there: nothing happened
+    bool duplicate = false;  ///< the client's id was already there: nothing happened
 };
 
 struct session_page {
@@ -51,7 +50,7 @@ struct generation_ticket {
 };
 
 class session_port {
- public:
+   public:
     virtual ~session_port() = default;
 
     virtual void create(std::string title, session_settings settings, reply<session_view> done) = 0;
@@ -65,7 +64,8 @@ class session_port {
 
     /// Replays events with seq > from, then live; a snapshot first if `from` is absent, too old or beyond the last seq.
     /// A second subscription of the same client to the session replaces the first.
-    virtual void subscribe(std::string session, std::optional<std::uint64_t> from, client_ptr client, reply<bool> done) = 0;
+    virtual void subscribe(
+        std::string session, std::optional<std::uint64_t> from, client_ptr client, reply<bool> done) = 0;
     virtual void unsubscribe(std::string session, client_ptr client, reply<bool> done) = 0;
     /// The connection is gone: forget all its subscriptions. Does not stop any generation.
     virtual void disconnect(client_ptr client) = 0;
@@ -91,10 +91,10 @@ class session_port {
 struct health_report {
     std::string status = "loading";  ///< ok, loading, sleeping, degraded, recovering, down
     std::uint64_t epoch = 0, restarts = 0;
-    std::string last_fault;          ///< empty: none
+    std::string last_fault;  ///< empty: none
     double probe_ms = 0;
     std::vector<std::string> reasons;
-    double load_progress = 0;        ///< 0..1 while loading
+    double load_progress = 0;  ///< 0..1 while loading
     bool healthy() const { return status == "ok" || status == "degraded" || status == "sleeping"; }
 };
 
@@ -105,7 +105,10 @@ struct model_card {
     std::string chat_template;
 };
 
-struct token_piece { std::int32_t id = 0; std::string bytes; };
+struct token_piece {
+    std::int32_t id = 0;
+    std::string bytes;
+};
 
 /// POST /admin/faults.
 struct fault_spec {
@@ -115,16 +118,18 @@ struct fault_spec {
 };
 
 class engine_port {
- public:
+   public:
     virtual ~engine_port() = default;
 
     /// A round trip through the executor, bounded by limits::health_probe_deadline, cached for limits::health_cache.
     virtual void health(reply<health_report> done) = 0;
     /// Empty while loading.
     virtual void models(reply<std::vector<model_card>> done) = 0;
-    virtual void tokenize(std::string text, bool add_special, bool parse_special, reply<std::vector<token_piece>> done) = 0;
+    virtual void tokenize(
+        std::string text, bool add_special, bool parse_special, reply<std::vector<token_piece>> done) = 0;
     virtual void detokenize(std::vector<std::int32_t> ids, reply<std::string> done) = 0;
-    virtual void apply_template(std::vector<chat_message> messages, std::string kwargs_json, reply<std::string> done) = 0;
+    virtual void apply_template(
+        std::vector<chat_message> messages, std::string kwargs_json, reply<std::string> done) = 0;
     /// JSON texts.
     virtual void state(reply<std::string> done) = 0;
     virtual void props(reply<std::string> done) = 0;

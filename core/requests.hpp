@@ -30,22 +30,22 @@ struct generation_params {
 generation_params overlay(const generation_params& base, const generation_params& over);
 
 struct chat_message {
-    std::string role;     ///< system, developer, user, assistant, tool
+    std::string role;  ///< system, developer, user, assistant, tool
     std::string content;
-    std::string extra;    ///< JSON object with further keys for the template (name, tool_calls, ...); empty: none
+    std::string extra;  ///< JSON object with further keys for the template (name, tool_calls, ...); empty: none
     bool operator==(const chat_message&) const = default;
 };
 
 struct session_settings {
-    std::string model;    ///< empty: the default model
-    std::string system;   ///< system prompt; empty: none
+    std::string model;   ///< empty: the default model
+    std::string system;  ///< system prompt; empty: none
     generation_params params;
     bool operator==(const session_settings&) const = default;
 };
 
 /// POST /v1/sessions/{id}/messages, ws `message`.
 struct new_message {
-    std::string id;       ///< client-made, unique in the session; empty: the server makes one
+    std::string id;  ///< client-made, unique in the session; empty: the server makes one
     std::string content;
     std::optional<std::string> parent;  ///< absent: the current leaf; empty: a new root
     generation_params params;
@@ -56,14 +56,14 @@ struct completion_request {
     enum class kind : std::uint8_t { chat, text };
     kind what = kind::chat;
     std::string model;
-    std::vector<chat_message> messages;       ///< chat
-    std::string prompt;                       ///< text, if prompt_ids is absent
+    std::vector<chat_message> messages;  ///< chat
+    std::string prompt;                  ///< text, if prompt_ids is absent
     std::optional<std::vector<std::int32_t>> prompt_ids;
     bool echo = false;
     generation_params params;
     std::string session_id;
-    std::string client_key;                   ///< fairness and queue limits are per client
-    std::int32_t choice = 0;                  ///< which of n answers to one prompt: choices draw differently from one seed
+    std::string client_key;   ///< fairness and queue limits are per client
+    std::int32_t choice = 0;  ///< which of n answers to one prompt: choices draw differently from one seed
 };
 
 }  // namespace troupe

@@ -10,45 +10,62 @@
 
 namespace troupe {
 
-template <class T>
-class [[nodiscard]] result {
- public:
+template <class T> class [[nodiscard]] result {
+   public:
     result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
     result(troupe::error e) : state_(std::in_place_index<1>, std::move(e)) {}
     template <class U>
-        requires(std::is_convertible_v<U &&, T> && !std::is_same_v<std::decay_t<U>, T> &&
-                 !std::is_same_v<std::decay_t<U>, troupe::error> && !std::is_same_v<std::decay_t<U>, result>)
-    result(U&& value) : state_(std::in_place_index<0>, std::forward<U>(value)) {}
+    requires(std::is_convertible_v<U&&, T> && !std::is_same_v<std::decay_t<U>, T> &&
+             !std::is_same_v<std::decay_t<U>, troupe::error> && !std::is_same_v<std::decay_t<U>, result>)
+        result(U&& value)
+        : state_(std::in_place_index<0>, std::forward<U>(value)) {}
 
     bool ok() const { return state_.index() == 0; }
     explicit operator bool() const { return ok(); }
 
-    T& value() & { CHECK(ok(), "value of a failed result"); return std::get<0>(state_); }
-    const T& value() const& { CHECK(ok(), "value of a failed result"); return std::get<0>(state_); }
-    T&& value() && { CHECK(ok(), "value of a failed result"); return std::get<0>(std::move(state_)); }
+    T& value() & {
+        CHECK(ok(), "value of a failed result");
+        return std::get<0>(state_);
+    }
+    const T& value() const& {
+        CHECK(ok(), "value of a failed result");
+        return std::get<0>(state_);
+    }
+    T&& value() && {
+        CHECK(ok(), "value of a failed result");
+        return std::get<0>(std::move(state_));
+    }
     T& operator*() & { return value(); }
     const T& operator*() const& { return value(); }
     T&& operator*() && { return std::move(*this).value(); }
     T* operator->() { return &value(); }
     const T* operator->() const { return &value(); }
 
-    const troupe::error& error() const& { CHECK(!ok(), "error of a good result"); return std::get<1>(state_); }
-    troupe::error&& error() && { CHECK(!ok(), "error of a good result"); return std::get<1>(std::move(state_)); }
+    const troupe::error& error() const& {
+        CHECK(!ok(), "error of a good result");
+        return std::get<1>(state_);
+    }
+    troupe::error&& error() && {
+        CHECK(!ok(), "error of a good result");
+        return std::get<1>(std::move(state_));
+    }
 
- private:
+   private:
     std::variant<T, troupe::error> state_;
 };
 
-template <>
-class [[nodiscard]] result<void> {
- public:
+template <> class [[nodiscard]] result<void> {
+   public:
     result() = default;
     result(troupe::error e) : failed_(true), error_(std::move(e)) {}
     bool ok() const { return !failed_; }
     explicit operator bool() const { return ok(); }
-    const troupe::error& error() const { CHECK(failed_, "error of a good result"); return error_; }
+    const troupe::error& error() const {
+        CHECK(failed_, "error of a good result");
+        return error_;
+    }
 
- private:
+   private:
     bool failed_ = false;
     troupe::error error_;
 };

@@ -18,7 +18,7 @@ inline constexpr int block_tokens = 16;
 
 /// Layers whose blocks live and die together: all full-attention layers, or all layers with the same window.
 struct layer_group {
-    std::int32_t window = 0;        ///< 0: full attention; else tokens seen, the own one included
+    std::int32_t window = 0;  ///< 0: full attention; else tokens seen, the own one included
     std::int32_t n_layers = 0;
     std::uint64_t block_bytes = 0;  ///< of 16 tokens in all layers of the group
     std::uint32_t blocks_per_segment = 0;

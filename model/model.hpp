@@ -18,22 +18,22 @@
 namespace troupe::model {
 
 struct model_info {
-    std::string architecture;       ///< "llama", "gemma3"
-    std::string name;               ///< general.name, else the file's stem
-    std::string quantization;       ///< most frequent weight type, as users write it ("Q4_1")
+    std::string architecture;  ///< "llama", "gemma3"
+    std::string name;          ///< general.name, else the file's stem
+    std::string quantization;  ///< most frequent weight type, as users write it ("Q4_1")
     std::int64_t n_params = 0;
     std::int64_t weight_bytes = 0;  ///< of all tensors in the file
     std::int32_t n_layers = 0, n_embd = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0, n_ff = 0, n_vocab = 0;
     std::int32_t n_ctx_train = 0;
-    std::string model_hash;         ///< hex SHA-256 of header + size + 64 sampled pages (design: engineering.md, Data)
+    std::string model_hash;  ///< hex SHA-256 of header + size + 64 sampled pages (design: engineering.md, Data)
 };
 
 struct load_options {
-    const kernels::ops* ops = nullptr;   ///< required
-    kernels::pool* threads = nullptr;    ///< required; outlives the model
+    const kernels::ops* ops = nullptr;  ///< required
+    kernels::pool* threads = nullptr;   ///< required; outlives the model
     kernels::dtype kv_type = kernels::dtype::f16;
-    std::int32_t max_rows = 512;         ///< largest batch of one step; scratch is reserved for it
-    std::int32_t n_ctx = 0;              ///< configured context of a sequence; 0: n_ctx_train
+    std::int32_t max_rows = 512;  ///< largest batch of one step; scratch is reserved for it
+    std::int32_t n_ctx = 0;       ///< configured context of a sequence; 0: n_ctx_train
     std::uint64_t segment_bytes = 8u << 20;
     std::function<void(double)> progress;  ///< 0..1 while loading; may be empty
 };
@@ -41,8 +41,9 @@ struct load_options {
 /// The rows of one sequence in a step.
 struct batch_seq {
     std::span<const token_id> tokens;
-    std::int32_t pos = 0;                            ///< absolute position of tokens[0]
-    std::vector<std::span<const block_id>> tables;   ///< one a layer group, [ceil((pos + n) / 16)] blocks from position 0
+    std::int32_t pos = 0;  ///< absolute position of tokens[0]
+    std::vector<std::span<const block_id>>
+        tables;  ///< one a layer group, [ceil((pos + n) / 16)] blocks from position 0
 };
 
 /// Rows of the batch are the sequences' tokens in order. Logits are computed for `logit_rows` (ascending) only.
@@ -52,7 +53,7 @@ struct batch {
 };
 
 class model {
- public:
+   public:
     /// model_unsupported (architecture, tensor types: named, before anything is allocated), model_malformed (shapes,
     /// missing tensors), out_of_memory with the numbers.
     static result<std::unique_ptr<model>> load(std::shared_ptr<const gguf_file> file, const load_options& options);

@@ -26,7 +26,8 @@ struct host_parts {
 /// "name", "name:port", "[v6]", "[v6]:port"; anything else is not a host.
 host_parts split_host(std::string_view host) {
     const auto digits = [](std::string_view s) {
-        return !s.empty() && s.size() <= 5 && std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isdigit(c); });
+        return !s.empty() && s.size() <= 5 &&
+               std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isdigit(c); });
     };
     std::string_view name = host, rest;
     if (host.starts_with('[')) {
@@ -45,7 +46,8 @@ host_parts split_host(std::string_view host) {
 /// A bare IP address cannot be the work of DNS rebinding.
 bool is_ip_literal(std::string_view name) {
     if (name.starts_with('[')) return true;
-    return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) || c == '.'; });
+    return !name.empty() &&
+           std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) || c == '.'; });
 }
 
 std::string digest(std::string_view text) {
@@ -74,7 +76,8 @@ result<std::vector<access_rules::key>> access_rules::read_keys(const config& c) 
     auto texts = c.api_keys;
     if (!c.api_key_file.empty()) {
         std::ifstream file(c.api_key_file);
-        if (!file) return fail(errc::usage, fmt::format("--api-key-file: cannot open '{}'", c.api_key_file), "api-key-file");
+        if (!file)
+            return fail(errc::usage, fmt::format("--api-key-file: cannot open '{}'", c.api_key_file), "api-key-file");
         for (std::string line; std::getline(file, line);) {
             while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
             if (!line.empty() && line[0] != '#') texts.push_back(line);
@@ -102,7 +105,8 @@ result<std::shared_ptr<access_rules>> access_rules::make(const config& c, bool t
     TROUPE_TRY(rules->keys_, read_keys(c));
     if (!is_loopback_host(c.host) && rules->keys_.empty())
         return fail(errc::usage,
-            fmt::format("--host {} is reachable from other machines: give --api-key or --api-key-file as well", c.host), "host");
+            fmt::format("--host {} is reachable from other machines: give --api-key or --api-key-file as well", c.host),
+            "host");
     return rules;
 }
 

@@ -14,10 +14,14 @@ void close_socket(tcp::socket& s) {
 }
 
 class plain_transport final : public transport {
- public:
+   public:
     explicit plain_transport(tcp::socket s) : socket_(std::move(s)) {}
-    void read_some(std::vector<asio::mutable_buffer> b, transfer_handler done) override { socket_.async_read_some(b, std::move(done)); }
-    void write_some(std::vector<asio::const_buffer> b, transfer_handler done) override { socket_.async_write_some(b, std::move(done)); }
+    void read_some(std::vector<asio::mutable_buffer> b, transfer_handler done) override {
+        socket_.async_read_some(b, std::move(done));
+    }
+    void write_some(std::vector<asio::const_buffer> b, transfer_handler done) override {
+        socket_.async_write_some(b, std::move(done));
+    }
     void handshake(std::function<void(error_code)> done) override { done({}); }
     void shutdown(std::function<void()> done) override {
         error_code ignored;
@@ -27,16 +31,23 @@ class plain_transport final : public transport {
     }
     tcp::socket& socket() override { return socket_; }
 
- private:
+   private:
     tcp::socket socket_;
 };
 
 class tls_transport final : public transport {
- public:
-    tls_transport(tcp::socket s, std::shared_ptr<asio::ssl::context> context) : context_(std::move(context)), stream_(std::move(s), *context_) {}
-    void read_some(std::vector<asio::mutable_buffer> b, transfer_handler done) override { stream_.async_read_some(b, std::move(done)); }
-    void write_some(std::vector<asio::const_buffer> b, transfer_handler done) override { stream_.async_write_some(b, std::move(done)); }
-    void handshake(std::function<void(error_code)> done) override { stream_.async_handshake(asio::ssl::stream_base::server, std::move(done)); }
+   public:
+    tls_transport(tcp::socket s, std::shared_ptr<asio::ssl::context> context)
+        : context_(std::move(context)), stream_(std::move(s), *context_) {}
+    void read_some(std::vector<asio::mutable_buffer> b, transfer_handler done) override {
+        stream_.async_read_some(b, std::move(done));
+    }
+    void write_some(std::vector<asio::const_buffer> b, transfer_handler done) override {
+        stream_.async_write_some(b, std::move(done));
+    }
+    void handshake(std::function<void(error_code)> done) override {
+        stream_.async_handshake(asio::ssl::stream_base::server, std::move(done));
+    }
     void shutdown(std::function<void()> done) override {
         stream_.async_shutdown([this, done = std::move(done)](error_code) {
             close_socket(stream_.next_layer());
@@ -45,14 +56,16 @@ class tls_transport final : public transport {
     }
     tcp::socket& socket() override { return stream_.next_layer(); }
 
- private:
+   private:
     std::shared_ptr<asio::ssl::context> context_;
     asio::ssl::stream<tcp::socket> stream_;
 };
 
 }  // namespace
 
-std::unique_ptr<transport> make_plain_transport(tcp::socket socket) { return std::make_unique<plain_transport>(std::move(socket)); }
+std::unique_ptr<transport> make_plain_transport(tcp::socket socket) {
+    return std::make_unique<plain_transport>(std::move(socket));
+}
 
 std::unique_ptr<transport> make_tls_transport(tcp::socket socket, std::shared_ptr<asio::ssl::context> context) {
     return std::make_unique<tls_transport>(std::move(socket), std::move(context));

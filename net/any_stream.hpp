@@ -1,5 +1,5 @@
-// One stream type for plain and TLS connections, so that Beast's expensive templates are compiled once: a virtual transport
-// under an AsyncStream. Everything runs on the single I/O thread.
+// One stream type for plain and TLS connections, so that Beast's expensive templates are compiled once: a virtual
+// transport under an AsyncStream. Everything runs on the single I/O thread.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ using boost::system::error_code;
 using transfer_handler = std::function<void(error_code, std::size_t)>;
 
 class transport {
- public:
+   public:
     virtual ~transport() = default;
     virtual void read_some(std::vector<boost::asio::mutable_buffer> buffers, transfer_handler done) = 0;
     virtual void write_some(std::vector<boost::asio::const_buffer> buffers, transfer_handler done) = 0;
@@ -34,10 +34,11 @@ class transport {
 };
 
 std::unique_ptr<transport> make_plain_transport(boost::asio::ip::tcp::socket socket);
-std::unique_ptr<transport> make_tls_transport(boost::asio::ip::tcp::socket socket, std::shared_ptr<boost::asio::ssl::context> context);
+std::unique_ptr<transport> make_tls_transport(
+    boost::asio::ip::tcp::socket socket, std::shared_ptr<boost::asio::ssl::context> context);
 
 class any_stream {
- public:
+   public:
     using executor_type = boost::asio::any_io_executor;
 
     explicit any_stream(std::unique_ptr<transport> t) : transport_(std::move(t)) {}
@@ -45,28 +46,29 @@ class any_stream {
     executor_type get_executor() { return transport_->socket().get_executor(); }
     transport& base() { return *transport_; }
 
-    template <class Buffers, class Token>
-    auto async_read_some(const Buffers& buffers, Token&& token) {
+    template <class Buffers, class Token> auto async_read_some(const Buffers& buffers, Token&& token) {
         return boost::asio::async_initiate<Token, void(error_code, std::size_t)>(
             [this](auto handler, const auto& b) {
-                std::vector<boost::asio::mutable_buffer> list(boost::asio::buffer_sequence_begin(b), boost::asio::buffer_sequence_end(b));
+                std::vector<boost::asio::mutable_buffer> list(
+                    boost::asio::buffer_sequence_begin(b), boost::asio::buffer_sequence_end(b));
                 transport_->read_some(std::move(list), erase(std::move(handler)));
-            }, token, buffers);
+            },
+            token, buffers);
     }
 
-    template <class Buffers, class Token>
-    auto async_write_some(const Buffers& buffers, Token&& token) {
+    template <class Buffers, class Token> auto async_write_some(const Buffers& buffers, Token&& token) {
         return boost::asio::async_initiate<Token, void(error_code, std::size_t)>(
             [this](auto handler, const auto& b) {
-                std::vector<boost::asio::const_buffer> list(boost::asio::buffer_sequence_begin(b), boost::asio::buffer_sequence_end(b));
+                std::vector<boost::asio::const_buffer> list(
+                    boost::asio::buffer_sequence_begin(b), boost::asio::buffer_sequence_end(b));
                 transport_->write_some(std::move(list), erase(std::move(handler)));
-            }, token, buffers);
+            },
+            token, buffers);
     }
 
- private:
+   private:
     /// Handlers may be move-only; std::function wants copies.
-    template <class Handler>
-    transfer_handler erase(Handler handler) {
+    template <class Handler> transfer_handler erase(Handler handler) {
         auto executor = boost::asio::get_associated_executor(handler, get_executor());
         auto shared = std::make_shared<Handler>(std::move(handler));
         return [shared, executor](error_code ec, std::size_t n) {
@@ -81,8 +83,7 @@ class any_stream {
 void beast_close_socket(any_stream& s);
 /// Beast asks for these at the end of a WebSocket's closing handshake.
 void teardown(boost::beast::role_type, any_stream& s, error_code& ec);
-template <class Handler>
-void async_teardown(boost::beast::role_type, any_stream& s, Handler&& handler) {
+template <class Handler> void async_teardown(boost::beast::role_type, any_stream& s, Handler&& handler) {
     auto executor = boost::asio::get_associated_executor(handler, s.get_executor());
     auto shared = std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler));
     s.base().shutdown([shared, executor] { boost::asio::dispatch(executor, [shared] { (*shared)(error_code{}); }); });

@@ -38,7 +38,8 @@ result<client_frame> parse_with_session(std::string_view type, const json_object
     }
     TROUPE_TRY(auto message, o.required_text("message"));
     TROUPE_TRY(auto params, read_message_params(o, n_vocab));
-    if (type == "regenerate") return client_frame(regenerate_frame{std::move(session), std::move(message), std::move(params)});
+    if (type == "regenerate")
+        return client_frame(regenerate_frame{std::move(session), std::move(message), std::move(params)});
     TROUPE_TRY(auto content, o.required_text("content"));
     if (content.empty()) return fail(errc::invalid_request, "'content' must not be empty", "content");
     return client_frame(edit_frame{std::move(session), std::move(message), std::move(content), std::move(params)});

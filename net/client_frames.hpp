@@ -12,21 +12,44 @@
 
 namespace troupe::net {
 
-struct auth_frame { std::string key; };
-struct create_frame { std::string title; session_settings settings; };
-struct subscribe_frame { std::string session; std::optional<std::uint64_t> from; };
-struct unsubscribe_frame { std::string session; };
-struct message_frame { std::string session; new_message message; };
-struct regenerate_frame { std::string session, message; generation_params params; };
-struct edit_frame { std::string session, message, content; generation_params params; };
-struct stop_frame { std::string session; };
-struct ops_frame { bool on = false; };
+struct auth_frame {
+    std::string key;
+};
+struct create_frame {
+    std::string title;
+    session_settings settings;
+};
+struct subscribe_frame {
+    std::string session;
+    std::optional<std::uint64_t> from;
+};
+struct unsubscribe_frame {
+    std::string session;
+};
+struct message_frame {
+    std::string session;
+    new_message message;
+};
+struct regenerate_frame {
+    std::string session, message;
+    generation_params params;
+};
+struct edit_frame {
+    std::string session, message, content;
+    generation_params params;
+};
+struct stop_frame {
+    std::string session;
+};
+struct ops_frame {
+    bool on = false;
+};
 
-using client_frame = std::variant<auth_frame, create_frame, subscribe_frame, unsubscribe_frame, message_frame, regenerate_frame,
-    edit_frame, stop_frame, ops_frame>;
+using client_frame = std::variant<auth_frame, create_frame, subscribe_frame, unsubscribe_frame, message_frame,
+    regenerate_frame, edit_frame, stop_frame, ops_frame>;
 
 struct parsed_frame {
-    std::string request_id;       ///< echoed in the direct answer, also when the rest is wrong
+    std::string request_id;  ///< echoed in the direct answer, also when the rest is wrong
     result<client_frame> frame;
 };
 

@@ -13,7 +13,7 @@
 namespace troupe::net {
 
 class connection : public std::enable_shared_from_this<connection> {
- public:
+   public:
     virtual ~connection() = default;
     virtual void start() = 0;
     /// Server shutdown: end what is open (streams have got their final event by then) and close.
@@ -33,8 +33,8 @@ std::shared_ptr<connection> make_http_connection(connection_context& c, std::uni
 /// What the HTTP side read of an upgrade request, for the WebSocket side.
 struct upgrade {
     std::unique_ptr<any_stream> stream;
-    std::string early_bytes;       ///< read past the request
-    void* request = nullptr;       ///< boost::beast::http::request<string_body>*, valid during the call
+    std::string early_bytes;  ///< read past the request
+    void* request = nullptr;  ///< boost::beast::http::request<string_body>*, valid during the call
     http_request meta;
     bool authenticated = false;
 };

@@ -35,10 +35,11 @@ void health(services& s, exchange_ptr x, const captures&) {
 
 json::object model_json(const model_card& c) {
     json::object o{{"id", c.id}, {"object", "model"}, {"created", c.created}, {"owned_by", "troupe"}};
-    o["meta"] = json::object{{"vocab_type", c.vocab_type}, {"n_vocab", c.n_vocab}, {"n_ctx_train", c.n_ctx_train}, {"n_ctx", c.n_ctx},
-        {"n_embd", c.n_embd}, {"n_params", c.n_params}, {"size", c.size_bytes}, {"quantization", c.quantization},
-        {"architecture", c.architecture}};
-    o["architecture"] = json::object{{"input_modalities", json::array{"text"}}, {"output_modalities", json::array{"text"}}};
+    o["meta"] = json::object{{"vocab_type", c.vocab_type}, {"n_vocab", c.n_vocab}, {"n_ctx_train", c.n_ctx_train},
+        {"n_ctx", c.n_ctx}, {"n_embd", c.n_embd}, {"n_params", c.n_params}, {"size", c.size_bytes},
+        {"quantization", c.quantization}, {"architecture", c.architecture}};
+    o["architecture"] =
+        json::object{{"input_modalities", json::array{"text"}}, {"output_modalities", json::array{"text"}}};
     return o;
 }
 
@@ -54,7 +55,8 @@ void one_model(services& s, exchange_ptr x, const captures& c) {
     s.engine.models(on_reply<std::vector<model_card>>(x, [x, id = c[0]](const std::vector<model_card>& cards) {
         for (const auto& card : cards)
             if (card.id == id) return x->respond(json_response(json::serialize(model_json(card))));
-        x->respond(error_response(fail(errc::model_not_found, "there is no model '" + id + "'; /v1/models lists them", "model")));
+        x->respond(error_response(
+            fail(errc::model_not_found, "there is no model '" + id + "'; /v1/models lists them", "model")));
     }));
 }
 
@@ -85,7 +87,8 @@ result<void> tokenize(services& s, const exchange_ptr& x, const json_object& o) 
     TROUPE_TRY(const auto parse, o.boolean("parse_special"));
     TROUPE_TRY(const auto pieces, o.boolean("with_pieces"));
     s.engine.tokenize(*std::move(content), add.value_or(false), parse.value_or(true),
-        on_reply<std::vector<token_piece>>(x, [x, p = pieces.value_or(false)](const std::vector<token_piece>& t) { answer_tokens(x, t, p); }));
+        on_reply<std::vector<token_piece>>(
+            x, [x, p = pieces.value_or(false)](const std::vector<token_piece>& t) { answer_tokens(x, t, p); }));
     return {};
 }
 
@@ -102,9 +105,10 @@ result<void> apply_template(services& s, const exchange_ptr& x, const json_objec
     TROUPE_TRY(auto messages, read_messages(o));
     std::string kwargs;
     if (const auto e = o.find("chat_template_kwargs")) kwargs = to_json(*e);
-    s.engine.apply_template(std::move(messages), std::move(kwargs), on_reply<std::string>(x, [x](const std::string& prompt) {
-        x->respond(json_response(json::serialize(json::object{{"prompt", to_valid_utf8(prompt)}})));
-    }));
+    s.engine.apply_template(
+        std::move(messages), std::move(kwargs), on_reply<std::string>(x, [x](const std::string& prompt) {
+            x->respond(json_response(json::serialize(json::object{{"prompt", to_valid_utf8(prompt)}})));
+        }));
     return {};
 }
 
@@ -138,13 +142,15 @@ handler with_object(body_route use) {
 
 handler json_text(void (engine_port::*ask)(reply<std::string>)) {
     return [ask](services& s, exchange_ptr x, const captures&) {
-        (s.engine.*ask)(on_reply<std::string>(x, [x](std::string text) { x->respond(json_response(std::move(text))); }));
+        (s.engine.*ask)(
+            on_reply<std::string>(x, [x](std::string text) { x->respond(json_response(std::move(text))); }));
     };
 }
 
 handler admin_action(const char* action) {
     return [action](services& s, exchange_ptr x, const captures&) {
-        s.engine.admin(action, on_reply<std::string>(x, [x](std::string text) { x->respond(json_response(std::move(text))); }));
+        s.engine.admin(
+            action, on_reply<std::string>(x, [x](std::string text) { x->respond(json_response(std::move(text))); }));
     };
 }
 
@@ -153,13 +159,14 @@ handler admin_action(const char* action) {
 void add_engine_routes(std::vector<route>& routes) {
     routes.push_back({"GET", "/health", &health, true});
     routes.push_back({"GET", "/v1/health", &health, true});
-    routes.push_back({"GET", "/health/live", [](services&, exchange_ptr x, const captures&) { x->respond(json_response("{\"status\":\"ok\"}")); }, true});
+    routes.push_back({"GET", "/health/live",
+        [](services&, exchange_ptr x, const captures&) { x->respond(json_response("{\"status\":\"ok\"}")); }, true});
     routes.push_back({"GET", "/metrics", [](services& s, exchange_ptr x, const captures&) {
-        x->respond({200, "text/plain; version=0.0.4; charset=utf-8", s.metrics.text()});
-    }});
+                          x->respond({200, "text/plain; version=0.0.4; charset=utf-8", s.metrics.text()});
+                      }});
     routes.push_back({"GET", "/version", [](services& s, exchange_ptr x, const captures&) {
-        x->respond(json_response(json::serialize(json::object{{"version", s.version}})));
-    }});
+                          x->respond(json_response(json::serialize(json::object{{"version", s.version}})));
+                      }});
     routes.push_back({"GET", "/v1/models", &list_models});
     routes.push_back({"GET", "/v1/models/{}", &one_model});
     routes.push_back({"POST", "/tokenize", with_object(&tokenize)});

@@ -22,86 +22,86 @@ void put(json::object& o, std::string_view key, std::string_view text) {
 }
 
 json::object payload(const event& e) {
-    return std::visit(overloaded{
-        [&](const snapshot_event& s) {
-            auto o = frame("snapshot", e);
-            for (auto& [key, value] : snapshot_json(s)) o[key] = value;
-            return o;
-        },
-        [&](const message_created& m) {
-            auto o = frame("message.created", e);
-            o["message"] = message_json(m.message);
-            return o;
-        },
-        [&](const generation_queued& q) {
-            auto o = frame("generation.queued", e);
-            o["message"] = q.message;
-            o["position"] = q.position;
-            if (q.eta_ms) o["eta_ms"] = *q.eta_ms;
-            return o;
-        },
-        [&](const generation_progress& p) {
-            auto o = frame("generation.progress", e);
-            o["message"] = p.message;
-            o["processed"] = p.processed;
-            o["total"] = p.total;
-            o["cached"] = p.cached;
-            return o;
-        },
-        [&](const delta_event& d) {
-            auto o = frame("delta", e);
-            o["message"] = d.message;
-            o["offset"] = d.offset;
-            o["text"] = d.text;
-            if (d.from_seq) o["from_seq"] = d.from_seq;
-            return o;
-        },
-        [&](const generation_paused& p) {
-            auto o = frame("generation.paused", e);
-            o["message"] = p.message;
-            o["reason"] = p.reason;
-            return o;
-        },
-        [&](const generation_resumed& r) {
-            auto o = frame("generation.resumed", e);
-            o["message"] = r.message;
-            o["after_ms"] = r.after_ms;
-            if (r.numerics_changed) o["numerics_changed"] = true;
-            return o;
-        },
-        [&](const generation_done& d) {
-            auto o = frame("generation.done", e);
-            o["message"] = d.message;
-            o["finish_reason"] = d.finish_reason;
-            put(o, "stopped_by", d.stopped_by);
-            o["usage"] = usage_json(d.usage);
-            o["timings"] = timings_json(d.timings, d.usage);
-            return o;
-        },
-        [&](const generation_error& g) {
-            auto o = frame("generation.error", e);
-            o["message"] = g.message;
-            o["error"] = session_error_json(g.err);
-            return o;
-        },
-        [&](const session_updated& s) {
-            auto o = frame("session.updated", e);
-            o["session_info"] = session_json(s.info);
-            return o;
-        },
-        [&](const session_deleted&) { return frame("session.deleted", e); },
-        [&](const degraded_event& d) {
-            auto o = frame("degraded", e);
-            o["level"] = d.level;
-            o["reason"] = d.reason;
-            return o;
-        },
-        [&](const restored_event& r) {
-            auto o = frame("restored", e);
-            o["level"] = r.level;
-            o["reason"] = r.reason;
-            return o;
-        }}, e.payload);
+    return std::visit(overloaded{[&](const snapshot_event& s) {
+                                     auto o = frame("snapshot", e);
+                                     for (auto& [key, value] : snapshot_json(s)) o[key] = value;
+                                     return o;
+                                 },
+                          [&](const message_created& m) {
+                              auto o = frame("message.created", e);
+                              o["message"] = message_json(m.message);
+                              return o;
+                          },
+                          [&](const generation_queued& q) {
+                              auto o = frame("generation.queued", e);
+                              o["message"] = q.message;
+                              o["position"] = q.position;
+                              if (q.eta_ms) o["eta_ms"] = *q.eta_ms;
+                              return o;
+                          },
+                          [&](const generation_progress& p) {
+                              auto o = frame("generation.progress", e);
+                              o["message"] = p.message;
+                              o["processed"] = p.processed;
+                              o["total"] = p.total;
+                              o["cached"] = p.cached;
+                              return o;
+                          },
+                          [&](const delta_event& d) {
+                              auto o = frame("delta", e);
+                              o["message"] = d.message;
+                              o["offset"] = d.offset;
+                              o["text"] = d.text;
+                              if (d.from_seq) o["from_seq"] = d.from_seq;
+                              return o;
+                          },
+                          [&](const generation_paused& p) {
+                              auto o = frame("generation.paused", e);
+                              o["message"] = p.message;
+                              o["reason"] = p.reason;
+                              return o;
+                          },
+                          [&](const generation_resumed& r) {
+                              auto o = frame("generation.resumed", e);
+                              o["message"] = r.message;
+                              o["after_ms"] = r.after_ms;
+                              if (r.numerics_changed) o["numerics_changed"] = true;
+                              return o;
+                          },
+                          [&](const generation_done& d) {
+                              auto o = frame("generation.done", e);
+                              o["message"] = d.message;
+                              o["finish_reason"] = d.finish_reason;
+                              put(o, "stopped_by", d.stopped_by);
+                              o["usage"] = usage_json(d.usage);
+                              o["timings"] = timings_json(d.timings, d.usage);
+                              return o;
+                          },
+                          [&](const generation_error& g) {
+                              auto o = frame("generation.error", e);
+                              o["message"] = g.message;
+                              o["error"] = session_error_json(g.err);
+                              return o;
+                          },
+                          [&](const session_updated& s) {
+                              auto o = frame("session.updated", e);
+                              o["session_info"] = session_json(s.info);
+                              return o;
+                          },
+                          [&](const session_deleted&) { return frame("session.deleted", e); },
+                          [&](const degraded_event& d) {
+                              auto o = frame("degraded", e);
+                              o["level"] = d.level;
+                              o["reason"] = d.reason;
+                              return o;
+                          },
+                          [&](const restored_event& r) {
+                              auto o = frame("restored", e);
+                              o["level"] = r.level;
+                              o["reason"] = r.reason;
+                              return o;
+                          }},
+        e.payload);
 }
 
 }  // namespace

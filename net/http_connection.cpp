@@ -24,14 +24,15 @@ constexpr auto keep_alive_for = std::chrono::seconds(75);
 constexpr std::size_t max_pipelined_bytes = 64u << 10;
 
 bool printable_id(std::string_view id) {
-    return !id.empty() && id.size() <= 128 && std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 0x7f; });
+    return !id.empty() && id.size() <= 128 &&
+           std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
 class http_connection;
 
 /// The exchange the routes see. Outlives the connection harmlessly.
 class http_exchange final : public exchange, public std::enable_shared_from_this<http_exchange> {
- public:
+   public:
     http_exchange(std::weak_ptr<http_connection> c, asio::any_io_executor io, http_request r)
         : connection_(std::move(c)), executor_(std::move(io)), request_(std::move(r)) {}
 
@@ -67,7 +68,7 @@ class http_exchange final : public exchange, public std::enable_shared_from_this
         gone_callback_ = nullptr;
     }
 
- private:
+   private:
     std::weak_ptr<http_connection> connection_;
     asio::any_io_executor executor_;
     http_request request_;
@@ -77,7 +78,7 @@ class http_exchange final : public exchange, public std::enable_shared_from_this
 };
 
 class http_connection final : public connection {
- public:
+   public:
     http_connection(connection_context& c, std::unique_ptr<transport> t)
         : context_(c), stream_(std::make_unique<any_stream>(std::move(t))), deadline_(c.io) {
         error_code ec;
@@ -104,7 +105,8 @@ class http_connection final : public connection {
     void respond(const std::shared_ptr<http_exchange>& x, http_response r) {
         if (x != exchange_ || !stream_) return;
         x->answered();
-        auto message = std::make_shared<http::response<http::string_body>>(make_head<http::string_body>(r, x->request()));
+        auto message =
+            std::make_shared<http::response<http::string_body>>(make_head<http::string_body>(r, x->request()));
         if (x->request().method == "HEAD") {
             const auto length = r.body.size();
             message->body().clear();
@@ -118,10 +120,15 @@ class http_connection final : public connection {
         writing_ = true;
         auto serializer = std::make_shared<http::serializer<false, http::string_body>>(*message);
         if (x->request().method == "HEAD") {
-            http::async_write_header(*stream_, *serializer, [self = self(), message, serializer](error_code ec, std::size_t) { self->response_written(ec, message->keep_alive()); });
+            http::async_write_header(
+                *stream_, *serializer, [self = self(), message, serializer](error_code ec, std::size_t) {
+                    self->response_written(ec, message->keep_alive());
+                });
             return;
         }
-        http::async_write(*stream_, *serializer, [self = self(), message, serializer](error_code ec, std::size_t) { self->response_written(ec, message->keep_alive()); });
+        http::async_write(*stream_, *serializer, [self = self(), message, serializer](error_code ec, std::size_t) {
+            self->response_written(ec, message->keep_alive());
+        });
     }
 
     bool open_stream(const std::shared_ptr<http_exchange>& x, const http_response& head) {
@@ -158,23 +165,27 @@ class http_connection final : public connection {
 
     std::size_t queued() const { return queued_bytes_; }
 
- private:
+   private:
     std::shared_ptr<http_connection> self() { return std::static_pointer_cast<http_connection>(shared_from_this()); }
 
-    // -- reading -------------------------------------------------------------------------------------------------------
+    // -- reading
+    // -------------------------------------------------------------------------------------------------------
     void read_request() {
         if (closing_ || context_.closing) return drop();
         parser_.emplace();
         parser_->body_limit(context_.routes.context().settings.max_body);
         parser_->header_limit(64u << 10);
-        http::async_read_header(*stream_, buffer_, *parser_, [self = self()](error_code ec, std::size_t) { self->header_read(ec); });
+        http::async_read_header(
+            *stream_, buffer_, *parser_, [self = self()](error_code ec, std::size_t) { self->header_read(ec); });
     }
 
     void header_read(error_code ec) {
         if (ec) return read_failed(ec);
         expire_in(limits::http_read_timeout);
         const auto& head = parser_->get();
-        if (const auto length = parser_->content_length(); length && *length > context_.routes.context().settings.max_body) return too_large();
+        if (const auto length = parser_->content_length();
+            length && *length > context_.routes.context().settings.max_body)
+            return too_large();
         if (beast::iequals(head[http::field::expect], "100-continue")) {
             continue_.emplace(http::status::continue_, 11);
             http::async_write(*stream_, *continue_, [self = self()](error_code failed, std::size_t) {
@@ -196,15 +207,18 @@ class http_connection final : public connection {
 
     void read_failed(error_code ec) {
         if (ec == http::error::body_limit) return too_large();
-        if (ec == http::error::header_limit) return refuse(fail(errc::payload_too_large, "the request's head is too large"));
-        if (ec.category() == make_error_code(http::error::bad_method).category() && ec != http::error::end_of_stream && ec != http::error::partial_message)
+        if (ec == http::error::header_limit)
+            return refuse(fail(errc::payload_too_large, "the request's head is too large"));
+        if (ec.category() == make_error_code(http::error::bad_method).category() && ec != http::error::end_of_stream &&
+            ec != http::error::partial_message)
             return refuse(fail(errc::invalid_request, "the request is not valid HTTP: " + ec.message()));
         drop();
     }
 
     void too_large() {
-        refuse(fail(errc::payload_too_large,
-            "the body is larger than " + std::to_string(context_.routes.context().settings.max_body) + " bytes (--max-body)"));
+        refuse(fail(errc::payload_too_large, "the body is larger than " +
+                                                 std::to_string(context_.routes.context().settings.max_body) +
+                                                 " bytes (--max-body)"));
     }
 
     /// Answers what cannot be parsed, then closes: where the next request would start is unknown.
@@ -218,7 +232,8 @@ class http_connection final : public connection {
         x->respond(error_response(e));
     }
 
-    // -- handling ------------------------------------------------------------------------------------------------------
+    // -- handling
+    // ------------------------------------------------------------------------------------------------------
     http_request make_request() {
         auto& message = parser_->get();
         http_request r;
@@ -228,7 +243,8 @@ class http_connection final : public connection {
         r.query = std::move(url.query);
         for (const auto& field : message) {
             std::string name(field.name_string());
-            std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+            std::transform(name.begin(), name.end(), name.begin(),
+                [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
             r.headers[name] = std::string(field.value());
         }
         r.body = std::move(message.body());
@@ -247,8 +263,10 @@ class http_connection final : public connection {
         const std::string host(request.header("host")), origin(request.header("origin"));
         auto x = std::make_shared<http_exchange>(self(), stream_->get_executor(), std::move(request));
         exchange_ = x;
-        if (!hosts || !access.host_allowed(host)) return x->respond(error_response(fail(errc::forbidden, "this Host is not allowed (--allowed-host)")));
-        if (!access.origin_allowed(origin, host)) return x->respond(error_response(fail(errc::forbidden, "this Origin is not allowed (--allowed-origin)")));
+        if (!hosts || !access.host_allowed(host))
+            return x->respond(error_response(fail(errc::forbidden, "this Host is not allowed (--allowed-host)")));
+        if (!access.origin_allowed(origin, host))
+            return x->respond(error_response(fail(errc::forbidden, "this Origin is not allowed (--allowed-origin)")));
         if (x->request().method == "OPTIONS" && !origin.empty()) return preflight(x);
         if (is_upgrade(x->request())) return upgrade_to_websocket(x);
         watch_client();
@@ -259,12 +277,14 @@ class http_connection final : public connection {
         http_response r;
         r.status = 204;
         r.headers = {{"Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE, OPTIONS"},
-            {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id, X-Conversation-Id"}, {"Access-Control-Max-Age", "600"}};
+            {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id, X-Conversation-Id"},
+            {"Access-Control-Max-Age", "600"}};
         x->respond(std::move(r));
     }
 
     bool is_upgrade(const http_request& r) const {
-        return r.path == "/ws" && parser_->upgrade() && beast::iequals(parser_->get()[http::field::upgrade], "websocket");
+        return r.path == "/ws" && parser_->upgrade() &&
+               beast::iequals(parser_->get()[http::field::upgrade], "websocket");
     }
 
     void upgrade_to_websocket(const std::shared_ptr<http_exchange>& x) {
@@ -304,9 +324,9 @@ class http_connection final : public connection {
         });
     }
 
-    // -- writing -------------------------------------------------------------------------------------------------------
-    template <class Body>
-    http::response<Body> make_head(const http_response& r, const http_request& request) const {
+    // -- writing
+    // -------------------------------------------------------------------------------------------------------
+    template <class Body> http::response<Body> make_head(const http_response& r, const http_request& request) const {
         http::response<Body> message{static_cast<http::status>(r.status), version_};
         message.set(http::field::content_type, r.type);
         message.set("X-Request-Id", request.request_id);
@@ -329,7 +349,8 @@ class http_connection final : public connection {
 
     void next_request() {
         if (watching_) return expire_in(keep_alive_for);  // its completion comes here again
-        expire_in(buffer_.size() ? std::chrono::seconds(limits::http_read_timeout) : std::chrono::seconds(keep_alive_for));
+        expire_in(
+            buffer_.size() ? std::chrono::seconds(limits::http_read_timeout) : std::chrono::seconds(keep_alive_for));
         read_request();
     }
 
@@ -366,7 +387,8 @@ class http_connection final : public connection {
         next_request();
     }
 
-    // -- ending --------------------------------------------------------------------------------------------------------
+    // -- ending
+    // --------------------------------------------------------------------------------------------------------
     void expire_in(std::chrono::nanoseconds d) {
         deadline_.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(d));
         deadline_.async_wait([weak = std::weak_ptr<http_connection>(self())](error_code ec) {
@@ -424,17 +446,24 @@ class http_connection final : public connection {
 };
 
 class http_stream final : public byte_stream {
- public:
-    http_stream(std::weak_ptr<http_connection> c, std::shared_ptr<http_exchange> x) : connection_(std::move(c)), exchange_(std::move(x)) {}
-    void write(std::string bytes) override { with([&](auto& c) { c.stream_write(exchange_, std::move(bytes)); }); }
-    void finish() override { with([&](auto& c) { c.stream_finish(exchange_); }); }
-    void abort() override { with([&](auto& c) { c.stream_abort(exchange_); }); }
+   public:
+    http_stream(std::weak_ptr<http_connection> c, std::shared_ptr<http_exchange> x)
+        : connection_(std::move(c)), exchange_(std::move(x)) {}
+    void write(std::string bytes) override {
+        with([&](auto& c) { c.stream_write(exchange_, std::move(bytes)); });
+    }
+    void finish() override {
+        with([&](auto& c) { c.stream_finish(exchange_); });
+    }
+    void abort() override {
+        with([&](auto& c) { c.stream_abort(exchange_); });
+    }
     std::size_t queued() const override {
         const auto c = connection_.lock();
         return c ? c->queued() : 0;
     }
 
- private:
+   private:
     template <class F> void with(F f) {
         if (const auto c = connection_.lock()) f(*c);
     }

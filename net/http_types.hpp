@@ -16,15 +16,15 @@
 namespace troupe::net {
 
 struct http_request {
-    std::string method;                        ///< upper case
-    std::string path;                          ///< percent-decoded, without query
-    std::map<std::string, std::string> query;  ///< percent-decoded
+    std::string method;                          ///< upper case
+    std::string path;                            ///< percent-decoded, without query
+    std::map<std::string, std::string> query;    ///< percent-decoded
     std::map<std::string, std::string> headers;  ///< names in lower case; of repeated ones the last
     std::string body;
-    std::string request_id;                    ///< X-Request-Id as sent, or made here
-    std::string peer;                          ///< address of the other side
-    std::string key;                           ///< identity of the API key used; empty without keys
-    bool admin = false;                        ///< may use /admin (always, when no keys are set)
+    std::string request_id;  ///< X-Request-Id as sent, or made here
+    std::string peer;        ///< address of the other side
+    std::string key;         ///< identity of the API key used; empty without keys
+    bool admin = false;      ///< may use /admin (always, when no keys are set)
 
     std::string_view header(const std::string& name) const {
         const auto it = headers.find(name);
@@ -43,7 +43,7 @@ struct http_response {
 
 /// A response body that is still being written. All calls on the I/O thread.
 class byte_stream {
- public:
+   public:
     virtual ~byte_stream() = default;
     virtual void write(std::string bytes) = 0;  ///< queued; a closed stream ignores it
     virtual void finish() = 0;                  ///< after what is queued, the response ends
@@ -53,7 +53,7 @@ class byte_stream {
 
 /// One request waiting for its answer. Answer exactly once, on the I/O thread (post gets you there).
 class exchange {
- public:
+   public:
     virtual ~exchange() = default;
     virtual const http_request& request() const = 0;
     virtual void respond(http_response response) = 0;
@@ -74,8 +74,7 @@ http_response error_response(const error& e);
 std::string error_object(const error& e);
 
 /// A reply that answers `x` with the error itself, or calls `good(value)` on the I/O thread.
-template <class T, class F>
-std::function<void(result<T>)> on_reply(exchange_ptr x, F good) {
+template <class T, class F> std::function<void(result<T>)> on_reply(exchange_ptr x, F good) {
     return [x, good](result<T> r) {
         x->post([x, good, r = std::make_shared<result<T>>(std::move(r))]() mutable {
             if (!*r)

@@ -43,12 +43,14 @@ bool too_deep(std::string_view text) {
 
 result<json_document> json_document::parse(std::string_view text) {
     if (too_deep(text))
-        return fail(errc::invalid_request, fmt::format("the JSON is nested deeper than {} levels", limits::max_json_depth));
+        return fail(
+            errc::invalid_request, fmt::format("the JSON is nested deeper than {} levels", limits::max_json_depth));
     json_document doc;
     doc.parser_ = std::make_unique<simdjson::dom::parser>();
     const auto parsed = doc.parser_->parse(simdjson::padded_string(text));
     if (parsed.error())
-        return fail(errc::invalid_request, fmt::format("the body is not valid JSON: {}", simdjson::error_message(parsed.error())));
+        return fail(errc::invalid_request,
+            fmt::format("the body is not valid JSON: {}", simdjson::error_message(parsed.error())));
     doc.root_ = parsed.value_unsafe();
     return doc;
 }
@@ -92,7 +94,8 @@ result<std::optional<double>> json_object::number(std::string_view name, double 
     return std::optional<double>(d);
 }
 
-result<std::optional<std::int64_t>> json_object::integer(std::string_view name, std::int64_t min, std::int64_t max) const {
+result<std::optional<std::int64_t>> json_object::integer(
+    std::string_view name, std::int64_t min, std::int64_t max) const {
     const auto e = find(name);
     if (!e) return std::optional<std::int64_t>{};
     std::int64_t i = 0;
@@ -104,7 +107,8 @@ result<std::optional<std::int64_t>> json_object::integer(std::string_view name, 
     }
     if (!good || i < min || i > max) {
         const bool open = max == std::numeric_limits<std::int64_t>::max();
-        return wrong(name, open ? fmt::format("an integer of at least {}", min) : fmt::format("an integer from {} to {}", min, max));
+        return wrong(name,
+            open ? fmt::format("an integer of at least {}", min) : fmt::format("an integer from {} to {}", min, max));
     }
     return std::optional<std::int64_t>(i);
 }
@@ -119,11 +123,13 @@ result<std::int32_t> token_id_of(element e, std::string_view param, std::int64_t
     std::int64_t id = 0;
     const std::int64_t end = n_vocab > 0 ? n_vocab : std::numeric_limits<std::int32_t>::max();
     if (e.get(id) || id < 0 || id >= end)
-        return fail(errc::invalid_request, fmt::format("'{}' must hold token ids from 0 to {}", param, end - 1), std::string(param));
+        return fail(errc::invalid_request, fmt::format("'{}' must hold token ids from 0 to {}", param, end - 1),
+            std::string(param));
     return static_cast<std::int32_t>(id);
 }
 
-result<std::optional<std::vector<std::int32_t>>> json_object::token_ids(std::string_view name, std::int64_t n_vocab) const {
+result<std::optional<std::vector<std::int32_t>>> json_object::token_ids(
+    std::string_view name, std::int64_t n_vocab) const {
     const auto e = find(name);
     if (!e) return std::optional<std::vector<std::int32_t>>{};
     simdjson::dom::array list;

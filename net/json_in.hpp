@@ -17,19 +17,19 @@ namespace troupe::net {
 
 /// A parsed document; elements point into it.
 class json_document {
- public:
+   public:
     /// invalid_request: not JSON (NaN and infinities are not), deeper than limits::max_json_depth, or not UTF-8.
     static result<json_document> parse(std::string_view text);
     simdjson::dom::element root() const { return root_; }
 
- private:
+   private:
     std::unique_ptr<simdjson::dom::parser> parser_;
     simdjson::dom::element root_;
 };
 
 /// An object whose fields are read by name. null means absent. Of repeated names the last counts.
 class json_object {
- public:
+   public:
     /// invalid_request if `e` is not an object; `what` names it.
     static result<json_object> from(simdjson::dom::element e, std::string what);
 
@@ -40,13 +40,14 @@ class json_object {
     result<std::optional<bool>> boolean(std::string_view name) const;
     /// Range ends included; outside or of another type: invalid_request with `param`.
     result<std::optional<double>> number(std::string_view name, double min, double max) const;
-    result<std::optional<std::int64_t>> integer(std::string_view name, std::int64_t min = std::numeric_limits<std::int64_t>::min(),
+    result<std::optional<std::int64_t>> integer(std::string_view name,
+        std::int64_t min = std::numeric_limits<std::int64_t>::min(),
         std::int64_t max = std::numeric_limits<std::int64_t>::max()) const;
     result<std::string> required_text(std::string_view name) const;
     result<std::optional<std::vector<std::int32_t>>> token_ids(std::string_view name, std::int64_t n_vocab) const;
     simdjson::dom::object raw() const { return object_; }
 
- private:
+   private:
     simdjson::dom::object object_;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 /// One OpenAI answer: waits for the ticket, then turns events into chunks or collects them.
 class completion_client final : public sse_client {
- public:
+   public:
     completion_client(exchange_ptr x, services& s, completion_wire wire, std::string model)
         : sse_client(std::move(x), s.metrics), services_(s), wire_(std::move(wire)), writer_(wire_, std::move(model)) {}
 
@@ -19,11 +19,12 @@ class completion_client final : public sse_client {
         const auto self = std::static_pointer_cast<completion_client>(shared_from_this());
         exchange_->on_gone([self] { self->gone(); });
         services_.sessions.complete(wire_.request, self, [self](result<generation_ticket> r) {
-            self->exchange_->post([self, r = std::make_shared<result<generation_ticket>>(std::move(r))] { self->started(*r); });
+            self->exchange_->post(
+                [self, r = std::make_shared<result<generation_ticket>>(std::move(r))] { self->started(*r); });
         });
     }
 
- private:
+   private:
     void started(const result<generation_ticket>& ticket) {
         if (!ticket) {
             if (!ended_) exchange_->respond(error_response(ticket.error()));
@@ -58,7 +59,8 @@ class completion_client final : public sse_client {
         if (const auto* d = std::get_if<generation_done>(&e.payload)) return on_done(*d);
         if (const auto* f = std::get_if<generation_error>(&e.payload)) return on_failure(f->err);
         if (!wire_.stream) return;
-        if (const auto* q = std::get_if<generation_queued>(&e.payload)) write(fmt::format(": queued {}\n\n", q->position));
+        if (const auto* q = std::get_if<generation_queued>(&e.payload))
+            write(fmt::format(": queued {}\n\n", q->position));
         if (std::get_if<generation_paused>(&e.payload)) write(": paused\n\n");
         if (std::get_if<generation_resumed>(&e.payload)) write(": resumed\n\n");
         if (const auto* p = std::get_if<generation_progress>(&e.payload)) {
@@ -126,7 +128,8 @@ void complete(services& s, const exchange_ptr& x, reader read) {
         if (!wire) return x->respond(error_response(wire.error()));
         auto model = wire->request.model.empty() ? cards.front().id : wire->request.model;
         if (std::none_of(cards.begin(), cards.end(), [&](const model_card& c) { return c.id == model; }))
-            return x->respond(error_response(fail(errc::model_not_found, "there is no model '" + model + "'; /v1/models lists them", "model")));
+            return x->respond(error_response(
+                fail(errc::model_not_found, "there is no model '" + model + "'; /v1/models lists them", "model")));
         wire->request.model = model;
         wire->request.client_key = client_key_of(request, wire->user, wire->request.session_id);
         std::make_shared<completion_client>(x, s, *std::move(wire), model)->run();

@@ -26,13 +26,15 @@ result<std::string> read_content(const json_object& message, std::string_view ro
     std::string_view text;
     if (!e->get(text)) return std::string(text);
     simdjson::dom::array parts;
-    if (e->get(parts)) return fail(errc::invalid_request, "'content' must be a string or a list of text parts", "messages");
+    if (e->get(parts))
+        return fail(errc::invalid_request, "'content' must be a string or a list of text parts", "messages");
     std::string joined;
     for (const auto part : parts) {
         TROUPE_TRY(const auto o, json_object::from(part, "a content part"));
         TROUPE_TRY(const auto type, o.required_text("type"));
         if (type != "text")
-            return fail(errc::unsupported_parameter, fmt::format("content parts of type '{}' are not available in this version", type), "messages");
+            return fail(errc::unsupported_parameter,
+                fmt::format("content parts of type '{}' are not available in this version", type), "messages");
         TROUPE_TRY(const auto piece, o.required_text("text"));
         joined += piece;
     }
@@ -43,7 +45,8 @@ result<std::string> read_content(const json_object& message, std::string_view ro
 std::string template_extras(const json_object& message) {
     std::string extras;
     for (const auto* name : {"name", "tool_calls", "tool_call_id", "reasoning_content"})
-        if (const auto e = message.find(name)) extras += fmt::format("{}\"{}\":{}", extras.empty() ? "{" : ",", name, to_json(*e));
+        if (const auto e = message.find(name))
+            extras += fmt::format("{}\"{}\":{}", extras.empty() ? "{" : ",", name, to_json(*e));
     return extras.empty() ? extras : extras + "}";
 }
 
@@ -92,7 +95,8 @@ result<std::vector<chat_message>> read_messages(const json_object& o) {
     for (const auto item : list) {
         TROUPE_TRY(const auto m, json_object::from(item, "a message"));
         TROUPE_TRY(auto role, m.text("role"));
-        if (!role || (*role != "system" && *role != "developer" && *role != "user" && *role != "assistant" && *role != "tool"))
+        if (!role ||
+            (*role != "system" && *role != "developer" && *role != "user" && *role != "assistant" && *role != "tool"))
             return fail(errc::invalid_request, "'role' must be system, developer, user, assistant or tool", "messages");
         TROUPE_TRY(auto content, read_content(m, *role));
         messages.push_back({*std::move(role), std::move(content), template_extras(m)});
@@ -119,7 +123,8 @@ result<completion_wire> read_text_request(const json_object& o, std::int64_t n_v
     if (!e) return fail(errc::invalid_request, "'prompt' is missing", "prompt");
     simdjson::dom::element prompt = *e;
     simdjson::dom::array list;
-    if (!prompt.get(list) && list.size() == 1 && !list.at(0).value_unsafe().is_int64()) prompt = list.at(0).value_unsafe();
+    if (!prompt.get(list) && list.size() == 1 && !list.at(0).value_unsafe().is_int64())
+        prompt = list.at(0).value_unsafe();
     std::string_view text;
     if (!prompt.get(text)) {
         w.request.prompt = text;
@@ -127,7 +132,8 @@ result<completion_wire> read_text_request(const json_object& o, std::int64_t n_v
     }
     if (prompt.get(list) || list.size() == 0) return wrong("prompt", "a string or a non-empty list of token ids");
     if (!list.at(0).value_unsafe().is_int64())
-        return fail(errc::unsupported_parameter, "several prompts in one request are not available in this version", "prompt");
+        return fail(
+            errc::unsupported_parameter, "several prompts in one request are not available in this version", "prompt");
     std::vector<std::int32_t> ids;
     for (const auto item : list) {
         TROUPE_TRY(ids.emplace_back(), token_id_of(item, "prompt", n_vocab));
@@ -142,8 +148,8 @@ completion_writer::completion_writer(const completion_wire& wire, std::string mo
       created_(unix_ms() / 1000), wants_logprobs_(wire.request.params.n_logprobs.has_value()) {}
 
 json::object completion_writer::head() const {
-    return {{"id", id_}, {"object", chat_ ? "chat.completion.chunk" : "text_completion"}, {"created", created_}, {"model", model_},
-        {"system_fingerprint", "troupe"}};
+    return {{"id", id_}, {"object", chat_ ? "chat.completion.chunk" : "text_completion"}, {"created", created_},
+        {"model", model_}, {"system_fingerprint", "troupe"}};
 }
 
 json::object completion_writer::choice(json::object content, std::string_view finish_reason) const {
@@ -189,8 +195,8 @@ json::value completion_writer::logprobs_json(const std::vector<token_logprobs>& 
         offsets.push_back(text_offset);
         text_offset += t.token.bytes.size();
     }
-    return json::object{{"tokens", std::move(tokens)}, {"token_logprobs", std::move(values)}, {"top_logprobs", std::move(tops)},
-        {"text_offset", std::move(offsets)}};
+    return json::object{{"tokens", std::move(tokens)}, {"token_logprobs", std::move(values)},
+        {"top_logprobs", std::move(tops)}, {"text_offset", std::move(offsets)}};
 }
 
 std::string completion_writer::chunk(const delta_event& d) {
@@ -238,7 +244,9 @@ std::string completion_writer::finish(const generation_done& d) {
     return frames + "data: [DONE]\n\n";
 }
 
-std::string completion_writer::failure(const error& e) { return "data: {\"error\":" + error_object(e) + "}\n\ndata: [DONE]\n\n"; }
+std::string completion_writer::failure(const error& e) {
+    return "data: {\"error\":" + error_object(e) + "}\n\ndata: [DONE]\n\n";
+}
 
 void completion_writer::collect(const delta_event& d) {
     text_ += d.text;

@@ -12,8 +12,8 @@ constexpr const char* policy =
 
 void serve_asset(const exchange_ptr& x, const asset& a) {
     http_response r;
-    r.headers = {{"Content-Security-Policy", policy}, {"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"},
-        {"Cache-Control", "no-cache"}, {"ETag", std::string(a.etag)}};
+    r.headers = {{"Content-Security-Policy", policy}, {"X-Content-Type-Options", "nosniff"},
+        {"Referrer-Policy", "no-referrer"}, {"Cache-Control", "no-cache"}, {"ETag", std::string(a.etag)}};
     r.type = a.type;
     if (x->request().header("if-none-match") == a.etag)
         r.status = 304;
@@ -25,21 +25,27 @@ void serve_asset(const exchange_ptr& x, const asset& a) {
 }  // namespace
 
 void add_page_routes(std::vector<route>& routes) {
-    routes.push_back({"GET", "/", [](services& s, exchange_ptr x, const captures&) {
-        const auto* page = find_asset("/index.html");
-        if (page && x->request().header("accept").find("text/html") != std::string_view::npos) return serve_asset(x, *page);
-        x->respond({200, "text/plain; charset=utf-8", "Troupe " + s.version + " is running.\n"});
-    }, true});
+    routes.push_back({"GET", "/",
+        [](services& s, exchange_ptr x, const captures&) {
+            const auto* page = find_asset("/index.html");
+            if (page && x->request().header("accept").find("text/html") != std::string_view::npos)
+                return serve_asset(x, *page);
+            x->respond({200, "text/plain; charset=utf-8", "Troupe " + s.version + " is running.\n"});
+        },
+        true});
     const auto by_path = [](services&, exchange_ptr x, const captures&) {
         const auto* a = find_asset(x->request().path);
         if (a) return serve_asset(x, *a);
         x->respond(error_response(fail(errc::not_found, "there is no such file")));
     };
-    for (const auto* pattern : {"/web/{}", "/web/{}/{}", "/web/{}/{}/{}"}) routes.push_back({"GET", pattern, by_path, true});
-    routes.push_back({"GET", "/favicon.ico", [](services&, exchange_ptr x, const captures&) {
-        if (const auto* a = find_asset("/web/icon.svg")) return serve_asset(x, *a);
-        x->respond(error_response(fail(errc::not_found, "there is no such file")));
-    }, true});
+    for (const auto* pattern : {"/web/{}", "/web/{}/{}", "/web/{}/{}/{}"})
+        routes.push_back({"GET", pattern, by_path, true});
+    routes.push_back({"GET", "/favicon.ico",
+        [](services&, exchange_ptr x, const captures&) {
+            if (const auto* a = find_asset("/web/icon.svg")) return serve_asset(x, *a);
+            x->respond(error_response(fail(errc::not_found, "there is no such file")));
+        },
+        true});
 }
 
 }  // namespace troupe::net

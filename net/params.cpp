@@ -21,7 +21,8 @@ std::string_view spelled(const json_object& o, std::string_view first, std::stri
     return o.has(first) ? first : second;
 }
 
-result<std::optional<std::int32_t>> small_integer(const json_object& o, std::string_view name, std::int64_t min, std::int64_t max) {
+result<std::optional<std::int32_t>> small_integer(
+    const json_object& o, std::string_view name, std::int64_t min, std::int64_t max) {
     TROUPE_TRY(const auto value, o.integer(name, min, max));
     if (!value) return std::optional<std::int32_t>{};
     return std::optional(static_cast<std::int32_t>(*value));
@@ -37,7 +38,8 @@ result<std::optional<std::vector<std::string>>> read_stop(const json_object& o) 
         stops.emplace_back(s);
         return true;
     };
-    const auto expected = fmt::format("a string or up to {} strings of 1 to {} bytes", limits::max_stop_strings, limits::max_stop_string_bytes);
+    const auto expected = fmt::format(
+        "a string or up to {} strings of 1 to {} bytes", limits::max_stop_strings, limits::max_stop_string_bytes);
     simdjson::dom::array list;
     if (!e->get(list)) {
         if (list.size() > limits::max_stop_strings) return wrong("stop", expected);
@@ -75,7 +77,8 @@ result<std::optional<bias_list>> read_logit_bias(const json_object& o, std::int6
         for (const auto field : object) {
             std::int64_t id = -1;
             const auto [end, ec] = std::from_chars(field.key.data(), field.key.data() + field.key.size(), id);
-            if (ec != std::errc{} || end != field.key.data() + field.key.size() || !add(id, field.value)) return wrong("logit_bias", expected);
+            if (ec != std::errc{} || end != field.key.data() + field.key.size() || !add(id, field.value))
+                return wrong("logit_bias", expected);
         }
     } else if (!e->get(list)) {
         for (const auto item : list) {
@@ -138,7 +141,8 @@ result<generation_params> read_params(const json_object& o, const param_rules& r
 
 result<void> refuse_unbuilt(const json_object& o) {
     const auto refuse = [](std::string_view name) {
-        return fail(errc::unsupported_parameter, fmt::format("'{}' is not available in this version", name), std::string(name));
+        return fail(
+            errc::unsupported_parameter, fmt::format("'{}' is not available in this version", name), std::string(name));
     };
     for (const auto* name : {"tools", "functions"}) {
         const auto e = o.find(name);
@@ -149,12 +153,14 @@ result<void> refuse_unbuilt(const json_object& o) {
         std::string_view choice;
         if (e->get(choice) || (choice != "none" && choice != "auto")) return refuse("tool_choice");
     }
-    for (const auto* name : {"grammar", "json_schema", "guided_json", "guided_regex", "structured_outputs", "logit_processors", "audio",
-             "suffix", "best_of", "mirostat", "dry_multiplier", "xtc_probability", "dynatemp_range", "lora"}) {
+    for (const auto* name :
+        {"grammar", "json_schema", "guided_json", "guided_regex", "structured_outputs", "logit_processors", "audio",
+            "suffix", "best_of", "mirostat", "dry_multiplier", "xtc_probability", "dynatemp_range", "lora"}) {
         const auto e = o.find(name);
         std::int64_t i = -1;
         double d = -1;
-        const bool off = e && ((!e->get(i) && (i == 0 || (i == 1 && std::string_view(name) == "best_of"))) || (!e->get(d) && d == 0));
+        const bool off = e && ((!e->get(i) && (i == 0 || (i == 1 && std::string_view(name) == "best_of"))) ||
+                                  (!e->get(d) && d == 0));
         if (e && !off) return refuse(name);
     }
     if (const auto e = o.find("response_format")) {

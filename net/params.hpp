@@ -1,4 +1,5 @@
-// Generation parameters from JSON: names, types and ranges of contracts/cli_and_http.md; what is known but not built is refused.
+// Generation parameters from JSON: names, types and ranges of contracts/cli_and_http.md; what is known but not built is
+// refused.
 #pragma once
 
 #include "core/requests.hpp"
@@ -8,8 +9,8 @@
 namespace troupe::net {
 
 struct param_rules {
-    double max_temperature = 5;    ///< 2 on OpenAI routes
-    std::int64_t n_vocab = 0;      ///< 0: ids are checked for sign only
+    double max_temperature = 5;          ///< 2 on OpenAI routes
+    std::int64_t n_vocab = 0;            ///< 0: ids are checked for sign only
     bool allow_zero_max_tokens = false;  ///< echo
 };
 

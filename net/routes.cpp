@@ -60,16 +60,21 @@ void router::dispatch(const exchange_ptr& x, http_request& request) {
         request.admin = who->admin;
     }
     const bool open = found && found->open;
-    if (!who && !open) return x->respond(error_response(fail(errc::unauthorized, "a valid API key is needed: Authorization: Bearer KEY")));
-    if (methods.empty()) return x->respond(error_response(fail(errc::not_found, "there is no " + request.path + " in this version")));
+    if (!who && !open)
+        return x->respond(
+            error_response(fail(errc::unauthorized, "a valid API key is needed: Authorization: Bearer KEY")));
+    if (methods.empty())
+        return x->respond(error_response(fail(errc::not_found, "there is no " + request.path + " in this version")));
     if (!found) {
-        auto response = error_response(fail(errc::method_not_allowed, request.method + " is not allowed on " + request.path));
+        auto response =
+            error_response(fail(errc::method_not_allowed, request.method + " is not allowed on " + request.path));
         std::string allow;
         for (const auto& m : methods) allow += (allow.empty() ? "" : ", ") + m;
         response.headers.emplace_back("Allow", allow);
         return x->respond(std::move(response));
     }
-    if (found->admin && !request.admin) return x->respond(error_response(fail(errc::forbidden, "this needs an administrator's key")));
+    if (found->admin && !request.admin)
+        return x->respond(error_response(fail(errc::forbidden, "this needs an administrator's key")));
     found->handle(services_, x, args);
 }
 

@@ -33,19 +33,19 @@ struct route {
     std::string method;
     std::string pattern;  ///< "/v1/sessions/{}/messages"
     handler handle;
-    bool open = false;    ///< needs no key
-    bool admin = false;   ///< needs an administrator's key
+    bool open = false;   ///< needs no key
+    bool admin = false;  ///< needs an administrator's key
 };
 
 class router {
- public:
+   public:
     explicit router(services s);
     /// Authenticates, finds the route, runs it; answers 401, 403, 404, 405 itself.
     void dispatch(const exchange_ptr& x, http_request& request);
 
     services& context() { return services_; }
 
- private:
+   private:
     services services_;
     std::vector<route> routes_;
 };

@@ -1,5 +1,5 @@
-// The frames waiting for one WebSocket client: byte-bounded; past the first bound neighbouring deltas of a message become
-// one, past the second the client is too slow to keep.
+// The frames waiting for one WebSocket client: byte-bounded; past the first bound neighbouring deltas of a message
+// become one, past the second the client is too slow to keep.
 #pragma once
 
 #include <deque>
@@ -12,7 +12,7 @@
 namespace troupe::net {
 
 class send_queue {
- public:
+   public:
     struct bounds {
         std::size_t coalesce = limits::client_queue_coalesce_bytes;
         std::size_t drop = limits::client_queue_drop_bytes;
@@ -30,9 +30,9 @@ class send_queue {
     /// The next frame to send. Must not be empty.
     std::string pop();
 
- private:
+   private:
     struct item {
-        std::string text;       ///< if event is null
+        std::string text;  ///< if event is null
         event_ptr payload;
         std::string request_id;
         std::size_t cost = 0;

@@ -24,11 +24,14 @@ namespace {
 
 result<std::shared_ptr<asio::ssl::context>> load_tls(const config& c) {
     if (c.tls_cert.empty() && c.tls_key.empty()) return std::shared_ptr<asio::ssl::context>();
-    if (c.tls_cert.empty() || c.tls_key.empty()) return fail(errc::usage, "--tls-cert and --tls-key belong together", "tls-cert");
+    if (c.tls_cert.empty() || c.tls_key.empty())
+        return fail(errc::usage, "--tls-cert and --tls-key belong together", "tls-cert");
     auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
     error_code ec;
-    context->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_sslv2 | asio::ssl::context::no_sslv3 |
-                         asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1, ec);
+    context->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_sslv2 |
+                             asio::ssl::context::no_sslv3 | asio::ssl::context::no_tlsv1 |
+                             asio::ssl::context::no_tlsv1_1,
+        ec);
     context->use_certificate_chain_file(c.tls_cert, ec);
     if (ec) return fail(errc::usage, fmt::format("--tls-cert: '{}': {}", c.tls_cert, ec.message()), "tls-cert");
     context->use_private_key_file(c.tls_key, asio::ssl::context::pem, ec);
@@ -37,7 +40,7 @@ result<std::shared_ptr<asio::ssl::context>> load_tls(const config& c) {
 }
 
 class server_impl final : public server {
- public:
+   public:
     server_impl(const config& c, session_port& s, engine_port& e, troupe::metrics& m, std::string version,
         std::shared_ptr<access_rules> access, std::shared_ptr<asio::ssl::context> tls)
         : config_(c), access_(std::move(access)), tls_(std::move(tls)), acceptor_(io_), retry_(io_),
@@ -57,8 +60,13 @@ class server_impl final : public server {
         acceptor_.bind(endpoint, ec);
         if (!ec) acceptor_.listen(asio::socket_base::max_listen_connections, ec);
         if (ec == asio::error::address_in_use)
-            return fail(errc::address_in_use, fmt::format("port {} is in use{}", config_.port, describe_port_holder(static_cast<std::uint16_t>(config_.port))), "port");
-        if (ec) return fail(errc::usage, fmt::format("cannot listen on {}:{}: {}", config_.host, config_.port, ec.message()), "port");
+            return fail(errc::address_in_use,
+                fmt::format("port {} is in use{}", config_.port,
+                    describe_port_holder(static_cast<std::uint16_t>(config_.port))),
+                "port");
+        if (ec)
+            return fail(errc::usage,
+                fmt::format("cannot listen on {}:{}: {}", config_.host, config_.port, ec.message()), "port");
         port_ = acceptor_.local_endpoint().port();
         accept();
         thread_ = std::thread([this] { io_.run(); });
@@ -68,7 +76,8 @@ class server_impl final : public server {
     std::uint16_t port() const override { return port_; }
     std::string url() const override {
         const bool v6 = config_.host.find(':') != std::string::npos;
-        return fmt::format("{}://{}{}{}:{}", tls_ ? "https" : "http", v6 ? "[" : "", config_.host, v6 ? "]" : "", port_);
+        return fmt::format(
+            "{}://{}{}{}:{}", tls_ ? "https" : "http", v6 ? "[" : "", config_.host, v6 ? "]" : "", port_);
     }
 
     void stop_accepting() override {
@@ -104,7 +113,7 @@ class server_impl final : public server {
         asio::post(io_, [this, fresh = *tls] { tls_ = fresh; });
     }
 
- private:
+   private:
     void accept() {
         acceptor_.async_accept([this](error_code ec, tcp::socket socket) {
             if (ec == asio::error::operation_aborted || !acceptor_.is_open()) return;
@@ -149,7 +158,8 @@ class server_impl final : public server {
 
 }  // namespace
 
-result<std::unique_ptr<server>> server::start(const config& c, session_port& s, engine_port& e, troupe::metrics& m, std::string version) {
+result<std::unique_ptr<server>> server::start(
+    const config& c, session_port& s, engine_port& e, troupe::metrics& m, std::string version) {
     TROUPE_TRY(auto tls, load_tls(c));
     TROUPE_TRY(auto access, access_rules::make(c, tls != nullptr));
     auto server = std::make_unique<server_impl>(c, s, e, m, std::move(version), std::move(access), std::move(tls));

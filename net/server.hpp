@@ -14,15 +14,15 @@
 namespace troupe::net {
 
 class server {
- public:
+   public:
     /// Binds and starts accepting on a thread of its own. address_in_use (naming the holder if it can be found), usage
     /// for a bad address, certificate or key file.
-    static result<std::unique_ptr<server>> start(const config& c, session_port& sessions, engine_port& engine, troupe::metrics& m,
-        std::string version);
+    static result<std::unique_ptr<server>> start(
+        const config& c, session_port& sessions, engine_port& engine, troupe::metrics& m, std::string version);
     virtual ~server() = default;
 
     virtual std::uint16_t port() const = 0;
-    virtual std::string url() const = 0;      ///< "http://127.0.0.1:8080"
+    virtual std::string url() const = 0;  ///< "http://127.0.0.1:8080"
     virtual void stop_accepting() = 0;
     /// Closes all connections and joins the thread; what is not closed by the deadline is cut.
     virtual void shutdown(std::chrono::milliseconds deadline) = 0;

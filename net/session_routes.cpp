@@ -16,7 +16,7 @@ namespace {
 
 /// Follows one session as server-sent events: all of it, or one answer.
 class session_stream final : public sse_client {
- public:
+   public:
     using sse_client::sse_client;
 
     /// Everything from `from` on, until the client goes.
@@ -32,16 +32,19 @@ class session_stream final : public sse_client {
         whole_ = whole;
         one_answer_ = true;
         exchange_->on_gone([self, &s] { s.sessions.disconnect(self); });
-        // Subscribed beyond the end: live events only, no replay; the snapshot that comes first is not part of the answer.
-        s.sessions.subscribe(session, std::nullopt, self, on_reply<bool>(exchange_, [self, &s, session, m, client_key](bool) {
-            s.sessions.message(session, m, client_key, self, make_id("req_"), [self, &s](result<posted> r) {
-                self->exchange_->post([self, &s, r = std::make_shared<result<posted>>(std::move(r))] { self->posted_(s, *r); });
-            });
-        }));
+        // Subscribed beyond the end: live events only, no replay; the snapshot that comes first is not part of the
+        // answer.
+        s.sessions.subscribe(
+            session, std::nullopt, self, on_reply<bool>(exchange_, [self, &s, session, m, client_key](bool) {
+                s.sessions.message(session, m, client_key, self, make_id("req_"), [self, &s](result<posted> r) {
+                    self->exchange_->post(
+                        [self, &s, r = std::make_shared<result<posted>>(std::move(r))] { self->posted_(s, *r); });
+                });
+            }));
         services_ = &s;
     }
 
- private:
+   private:
     std::shared_ptr<session_stream> shared() { return std::static_pointer_cast<session_stream>(shared_from_this()); }
 
     void start() {
@@ -103,8 +106,8 @@ class session_stream final : public sse_client {
 
     std::string whole_json(const generation_done& d) const {
         json::object message{{"id", message_}, {"role", "assistant"}, {"content", text_}};
-        json::object o{{"message", std::move(message)}, {"usage", usage_json(d.usage)}, {"timings", timings_json(d.timings, d.usage)},
-            {"finish_reason", d.finish_reason}};
+        json::object o{{"message", std::move(message)}, {"usage", usage_json(d.usage)},
+            {"timings", timings_json(d.timings, d.usage)}, {"finish_reason", d.finish_reason}};
         if (!d.stopped_by.empty()) o["stopped_by"] = d.stopped_by;
         return json::serialize(o);
     }
@@ -122,13 +125,13 @@ class session_stream final : public sse_client {
 };
 
 /// Runs `use(cards' n_vocab, body)` with the body as a JSON object (an empty body is {}).
-template <class F>
-void with_body(services& s, const exchange_ptr& x, F use) {
+template <class F> void with_body(services& s, const exchange_ptr& x, F use) {
     s.engine.models(on_reply<std::vector<model_card>>(x, [x, use](const std::vector<model_card>& cards) {
         const auto& text = x->request().body;
         auto body = json_body::parse(text.empty() ? std::string_view("{}") : std::string_view(text));
         if (!body) return x->respond(error_response(body.error()));
-        if (auto r = use(body->object, cards.empty() ? 0 : cards.front().n_vocab); !r) x->respond(error_response(r.error()));
+        if (auto r = use(body->object, cards.empty() ? 0 : cards.front().n_vocab); !r)
+            x->respond(error_response(r.error()));
     }));
 }
 
@@ -138,17 +141,22 @@ void answer_session(const exchange_ptr& x, const session_view& v, int status = 2
 
 void list_sessions(services& s, exchange_ptr x, const captures&) {
     const auto& q = x->request().query;
-    const auto get = [&](const char* name) { const auto it = q.find(name); return it == q.end() ? std::string() : it->second; };
+    const auto get = [&](const char* name) {
+        const auto it = q.find(name);
+        return it == q.end() ? std::string() : it->second;
+    };
     std::int64_t limit = 50;
     if (const auto text = get("limit"); !text.empty()) {
         const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), limit);
         if (ec != std::errc{} || end != text.data() + text.size() || limit < 1 || limit > 1000)
-            return x->respond(error_response(fail(errc::invalid_request, "'limit' must be an integer from 1 to 1000", "limit")));
+            return x->respond(
+                error_response(fail(errc::invalid_request, "'limit' must be an integer from 1 to 1000", "limit")));
     }
     s.sessions.list(limit, get("after"), get("search"), on_reply<session_page>(x, [x](const session_page& page) {
         json::array list;
         for (const auto& v : page.sessions) list.push_back(session_json(v));
-        x->respond(json_response(json::serialize(json::object{{"object", "list"}, {"data", std::move(list)}, {"has_more", page.has_more}})));
+        x->respond(json_response(
+            json::serialize(json::object{{"object", "list"}, {"data", std::move(list)}, {"has_more", page.has_more}})));
     }));
 }
 
@@ -160,7 +168,8 @@ void create_session(services& s, exchange_ptr x, const captures&) {
             TROUPE_TRY(const auto inner, json_object::from(*nested, "'settings'"));
             TROUPE_TRY(settings, read_settings(inner, n_vocab));
         }
-        s.sessions.create(title.value_or(""), std::move(settings), on_reply<session_view>(x, [x](const session_view& v) { answer_session(x, v, 201); }));
+        s.sessions.create(title.value_or(""), std::move(settings),
+            on_reply<session_view>(x, [x](const session_view& v) { answer_session(x, v, 201); }));
         return {};
     });
 }
@@ -173,7 +182,8 @@ void update_session(services& s, exchange_ptr x, const captures& c) {
             TROUPE_TRY(const auto inner, json_object::from(*nested, "'settings'"));
             TROUPE_TRY(settings, read_settings(inner, n_vocab));
         }
-        s.sessions.update(id, std::move(title), std::move(settings), on_reply<session_view>(x, [x](const session_view& v) { answer_session(x, v); }));
+        s.sessions.update(id, std::move(title), std::move(settings),
+            on_reply<session_view>(x, [x](const session_view& v) { answer_session(x, v); }));
         return {};
     });
 }
@@ -184,7 +194,8 @@ void post_message(services& s, exchange_ptr x, const captures& c) {
         const auto& q = x->request().query;
         const auto wait = q.find("wait");
         const bool whole = wait != q.end() && wait->second != "false" && wait->second != "0";
-        std::make_shared<session_stream>(x, s.metrics)->answer(s, id, std::move(m), client_key_of(x->request(), "", id), whole);
+        std::make_shared<session_stream>(x, s.metrics)
+            ->answer(s, id, std::move(m), client_key_of(x->request(), "", id), whole);
         return {};
     });
 }
@@ -211,25 +222,32 @@ void add_session_routes(std::vector<route>& routes) {
     routes.push_back({"GET", "/v1/sessions", &list_sessions});
     routes.push_back({"POST", "/v1/sessions", &create_session});
     routes.push_back({"POST", "/v1/sessions/import", [](services& s, exchange_ptr x, const captures&) {
-        s.sessions.import_json(x->request().body, on_reply<session_view>(x, [x](const session_view& v) { answer_session(x, v, 201); }));
-    }});
+                          s.sessions.import_json(x->request().body,
+                              on_reply<session_view>(x, [x](const session_view& v) { answer_session(x, v, 201); }));
+                      }});
     routes.push_back({"GET", "/v1/sessions/{}", [](services& s, exchange_ptr x, const captures& c) {
-        s.sessions.get(c[0], on_reply<snapshot_event>(x, [x](const snapshot_event& v) { x->respond(json_response(json::serialize(snapshot_json(v)))); }));
-    }});
+                          s.sessions.get(c[0], on_reply<snapshot_event>(x, [x](const snapshot_event& v) {
+                              x->respond(json_response(json::serialize(snapshot_json(v))));
+                          }));
+                      }});
     routes.push_back({"PATCH", "/v1/sessions/{}", &update_session});
     routes.push_back({"DELETE", "/v1/sessions/{}", [](services& s, exchange_ptr x, const captures& c) {
-        s.sessions.remove(c[0], on_reply<bool>(x, [x, id = c[0]](bool) {
-            x->respond(json_response(json::serialize(json::object{{"id", id}, {"deleted", true}})));
-        }));
-    }});
+                          s.sessions.remove(c[0], on_reply<bool>(x, [x, id = c[0]](bool) {
+                              x->respond(json_response(json::serialize(json::object{{"id", id}, {"deleted", true}})));
+                          }));
+                      }});
     routes.push_back({"POST", "/v1/sessions/{}/messages", &post_message});
     routes.push_back({"POST", "/v1/sessions/{}/stop", [](services& s, exchange_ptr x, const captures& c) {
-        s.sessions.stop(c[0], on_reply<bool>(x, [x](bool was) { x->respond(json_response(was ? "{\"stopped\":true}" : "{\"stopped\":false}")); }));
-    }});
+                          s.sessions.stop(c[0], on_reply<bool>(x, [x](bool was) {
+                              x->respond(json_response(was ? "{\"stopped\":true}" : "{\"stopped\":false}"));
+                          }));
+                      }});
     routes.push_back({"GET", "/v1/sessions/{}/events", &follow_events});
     routes.push_back({"GET", "/v1/sessions/{}/export", [](services& s, exchange_ptr x, const captures& c) {
-        s.sessions.export_json(c[0], on_reply<std::string>(x, [x](std::string text) { x->respond(json_response(std::move(text))); }));
-    }});
+                          s.sessions.export_json(c[0], on_reply<std::string>(x, [x](std::string text) {
+                              x->respond(json_response(std::move(text)));
+                          }));
+                      }});
 }
 
 }  // namespace troupe::net

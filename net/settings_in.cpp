@@ -15,7 +15,8 @@ result<session_settings> read_settings(const json_object& o, std::int64_t n_voca
     s.model = model.value_or("");
     s.system = system.value_or("");
     if (s.system.size() > limits::max_system_prompt_bytes)
-        return fail(errc::invalid_request, fmt::format("'system' is longer than {} bytes", limits::max_system_prompt_bytes), "system");
+        return fail(errc::invalid_request,
+            fmt::format("'system' is longer than {} bytes", limits::max_system_prompt_bytes), "system");
     param_rules rules;
     rules.n_vocab = n_vocab;
     TROUPE_TRYV(refuse_unbuilt(o));
@@ -47,7 +48,8 @@ result<new_message> read_message(const json_object& o, std::int64_t n_vocab) {
     if (m.content.empty()) return fail(errc::invalid_request, "'content' must not be empty", "content");
     TROUPE_TRY(auto id, o.text("id"));
     if (id && !is_client_id(*id))
-        return fail(errc::invalid_request, fmt::format("'id' must be 1 to {} of A-Z a-z 0-9 _ -", limits::max_client_id), "id");
+        return fail(
+            errc::invalid_request, fmt::format("'id' must be 1 to {} of A-Z a-z 0-9 _ -", limits::max_client_id), "id");
     m.id = id.value_or("");
     TROUPE_TRY(m.parent, o.text("parent"));
     TROUPE_TRY(m.params, read_message_params(o, n_vocab));
@@ -57,7 +59,8 @@ result<new_message> read_message(const json_object& o, std::int64_t n_vocab) {
 result<std::optional<std::string>> read_title(const json_object& o) {
     TROUPE_TRY(auto title, o.text("title"));
     if (title && title->size() > limits::max_title_bytes)
-        return fail(errc::invalid_request, fmt::format("'title' is longer than {} bytes", limits::max_title_bytes), "title");
+        return fail(
+            errc::invalid_request, fmt::format("'title' is longer than {} bytes", limits::max_title_bytes), "title");
     return title;
 }
 

@@ -38,7 +38,9 @@ url_target split_target(std::string_view target) {
         const auto end = std::min(rest.find('&'), rest.size());
         const auto pair = rest.substr(0, end);
         const auto equals = std::min(pair.find('='), pair.size());
-        if (!pair.empty()) u.query[decode(pair.substr(0, equals), true)] = decode(pair.substr(std::min(equals + 1, pair.size())), true);
+        if (!pair.empty())
+            u.query[decode(pair.substr(0, equals), true)] =
+                decode(pair.substr(std::min(equals + 1, pair.size())), true);
         rest.remove_prefix(std::min(end + 1, rest.size()));
     }
     return u;

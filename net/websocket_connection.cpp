@@ -27,7 +27,7 @@ template <class... F> struct overloaded : F... { using F::operator()...; };
 template <class... F> overloaded(F...) -> overloaded<F...>;
 
 class websocket_connection final : public connection, public client_port {
- public:
+   public:
     websocket_connection(connection_context& c, upgrade u)
         : context_(c), services_(c.routes.context()), meta_(std::move(u.meta)), authenticated_(u.authenticated),
           request_(std::move(*static_cast<request_type*>(u.request))), early_(std::move(u.early_bytes)),
@@ -67,9 +67,11 @@ class websocket_connection final : public connection, public client_port {
         });
     }
 
- private:
+   private:
     using request_type = beast::http::request<beast::http::string_body>;
-    std::shared_ptr<websocket_connection> self() { return std::static_pointer_cast<websocket_connection>(shared_from_this()); }
+    std::shared_ptr<websocket_connection> self() {
+        return std::static_pointer_cast<websocket_connection>(shared_from_this());
+    }
     client_ptr as_client() { return self(); }
 
     void accepted() {
@@ -87,7 +89,8 @@ class websocket_connection final : public connection, public client_port {
         read();
     }
 
-    // -- reading -------------------------------------------------------------------------------------------------------
+    // -- reading
+    // -------------------------------------------------------------------------------------------------------
     void read() {
         if (gone_ || closing_) return;
         if (unanswered_ >= limits::max_unanswered_commands) {
@@ -112,7 +115,9 @@ class websocket_connection final : public connection, public client_port {
     void handle(const parsed_frame& p) {
         if (!authenticated_) {
             const auto* auth = p.frame ? std::get_if<auth_frame>(&*p.frame) : nullptr;
-            if (!auth) return answer(error_frame(fail(errc::unauthorized, "send {\"type\":\"auth\",\"key\":...} first"), p.request_id));
+            if (!auth)
+                return answer(
+                    error_frame(fail(errc::unauthorized, "send {\"type\":\"auth\",\"key\":...} first"), p.request_id));
         }
         if (!p.frame) return answer(error_frame(p.frame.error(), p.request_id));
         std::visit([&](const auto& f) { run(f, p.request_id); }, *p.frame);
@@ -126,34 +131,41 @@ class websocket_connection final : public connection, public client_port {
         answer(ack_frame(id));
     }
     void run(const create_frame& f, const std::string& id) {
-        services_.sessions.create(f.title, f.settings, answering<session_view>(id, [](const session_view& v, const std::string& rid) {
-            boost::json::object o{{"type", "session.created"}, {"session", v.id}};
-            if (!rid.empty()) o["request_id"] = rid;
-            return boost::json::serialize(o);
-        }));
+        services_.sessions.create(
+            f.title, f.settings, answering<session_view>(id, [](const session_view& v, const std::string& rid) {
+                boost::json::object o{{"type", "session.created"}, {"session", v.id}};
+                if (!rid.empty()) o["request_id"] = rid;
+                return boost::json::serialize(o);
+            }));
     }
-    void run(const subscribe_frame& f, const std::string& id) { services_.sessions.subscribe(f.session, f.from, as_client(), acking(id)); }
-    void run(const unsubscribe_frame& f, const std::string& id) { services_.sessions.unsubscribe(f.session, as_client(), acking(id)); }
+    void run(const subscribe_frame& f, const std::string& id) {
+        services_.sessions.subscribe(f.session, f.from, as_client(), acking(id));
+    }
+    void run(const unsubscribe_frame& f, const std::string& id) {
+        services_.sessions.unsubscribe(f.session, as_client(), acking(id));
+    }
     void run(const stop_frame& f, const std::string& id) { services_.sessions.stop(f.session, acking(id)); }
     void run(const ops_frame&, const std::string& id) {
-        answer(error_frame(fail(errc::unsupported_parameter, "ops events are not available in this version", "type"), id));
+        answer(
+            error_frame(fail(errc::unsupported_parameter, "ops events are not available in this version", "type"), id));
     }
     // The direct answer of these is message.created, which the session delivers with the request's id.
     void run(const message_frame& f, const std::string& id) {
         services_.sessions.message(f.session, f.message, client_key(f.session), as_client(), id, posting(id));
     }
     void run(const regenerate_frame& f, const std::string& id) {
-        services_.sessions.regenerate(f.session, f.message, f.params, client_key(f.session), as_client(), id, posting(id));
+        services_.sessions.regenerate(
+            f.session, f.message, f.params, client_key(f.session), as_client(), id, posting(id));
     }
     void run(const edit_frame& f, const std::string& id) {
-        services_.sessions.edit(f.session, f.message, f.content, f.params, client_key(f.session), as_client(), id, posting(id));
+        services_.sessions.edit(
+            f.session, f.message, f.content, f.params, client_key(f.session), as_client(), id, posting(id));
     }
 
     std::string client_key(const std::string& session) const { return client_key_of(meta_, "", session); }
 
     /// A reply that sends make(value, request_id), or the error.
-    template <class T, class F>
-    reply<T> answering(const std::string& id, F make) {
+    template <class T, class F> reply<T> answering(const std::string& id, F make) {
         ++unanswered_;
         return [self = self(), id, make](result<T> r) {
             asio::post(self->context_.io, [self, id, make, r = std::make_shared<result<T>>(std::move(r))] {
@@ -167,7 +179,8 @@ class websocket_connection final : public connection, public client_port {
         return answering<bool>(id, [](bool, const std::string& rid) { return ack_frame(rid); });
     }
     reply<posted> posting(const std::string& id) {
-        return answering<posted>(id, [](const posted& p, const std::string& rid) { return p.duplicate ? ack_frame(rid) : std::string(); });
+        return answering<posted>(
+            id, [](const posted& p, const std::string& rid) { return p.duplicate ? ack_frame(rid) : std::string(); });
     }
 
     void command_done() {
@@ -177,7 +190,8 @@ class websocket_connection final : public connection, public client_port {
         read();
     }
 
-    // -- writing -------------------------------------------------------------------------------------------------------
+    // -- writing
+    // -------------------------------------------------------------------------------------------------------
     void answer(std::string frame) {
         if (gone_) return;
         queue_.push_text(std::move(frame));
@@ -205,9 +219,11 @@ class websocket_connection final : public connection, public client_port {
         drop();
     }
 
-    // -- watching ------------------------------------------------------------------------------------------------------
+    // -- watching
+    // ------------------------------------------------------------------------------------------------------
     void watch() {
-        const auto wait = authenticated_ ? clock::duration(limits::websocket_ping_every) : clock::duration(limits::websocket_auth_within);
+        const auto wait = authenticated_ ? clock::duration(limits::websocket_ping_every)
+                                         : clock::duration(limits::websocket_auth_within);
         timer_.expires_after(wait);
         timer_.async_wait([weak = std::weak_ptr<websocket_connection>(self())](error_code ec) {
             if (const auto self = weak.lock(); self && !ec) self->on_timer();
@@ -225,7 +241,8 @@ class websocket_connection final : public connection, public client_port {
         watch();
     }
 
-    // -- ending --------------------------------------------------------------------------------------------------------
+    // -- ending
+    // --------------------------------------------------------------------------------------------------------
     void close_with(websocket::close_code code) {
         if (gone_ || closing_) return;
         closing_ = true;

@@ -16,9 +16,10 @@ TEST(metrics, names_of_the_contract_are_there_before_anything_happens) {
     for (const auto* name : {"troupe_actor_restarts_total{", "troupe_recovery_seconds", "troupe_requests_resumed_total",
              "troupe_requests_lost_total", "troupe_requests_total{", "troupe_kv_blocks{state=\"owned\"}",
              "troupe_kv_blocks{state=\"unallocated\"}", "troupe_kv_segments", "troupe_kv_bytes{tier=\"device\"}",
-             "troupe_kv_blocks_compacted_total", "troupe_prefix_cache_tokens_total{result=\"hit\"}", "troupe_journal_lag_tokens",
-             "troupe_queue_depth", "troupe_time_to_first_token_seconds", "troupe_inter_token_seconds", "troupe_websocket_connections",
-             "troupe_slow_clients_dropped_total", "troupe_process_resident_bytes{process=\"front\"}"})
+             "troupe_kv_blocks_compacted_total", "troupe_prefix_cache_tokens_total{result=\"hit\"}",
+             "troupe_journal_lag_tokens", "troupe_queue_depth", "troupe_time_to_first_token_seconds",
+             "troupe_inter_token_seconds", "troupe_websocket_connections", "troupe_slow_clients_dropped_total",
+             "troupe_process_resident_bytes{process=\"front\"}"})
         EXPECT_TRUE(has(text, name)) << name;
     EXPECT_FALSE(has(text, "vllm:"));
     EXPECT_FALSE(has(text, "llamacpp:"));

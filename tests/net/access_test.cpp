@@ -12,9 +12,11 @@ std::shared_ptr<access_rules> rules(config c = {}, bool tls = false) { return *a
 
 TEST(access, hosts_of_a_loopback_server) {
     const auto r = rules();
-    for (const auto* good : {"localhost", "LocalHost:80", "127.0.0.1:8080", "[::1]", "[::1]:1"}) EXPECT_TRUE(r->host_allowed(good)) << good;
-    for (const auto* bad : {"", "evil.example", "localhost.evil.com", "127.0.0.1.evil.com", "xlocalhost", "127.0.0.2", "192.168.1.1",
-             "localhost:", "localhost:8a", "localhost:123456", "[::1", "[::1]x", "user@localhost", "localhost, evil.example"})
+    for (const auto* good : {"localhost", "LocalHost:80", "127.0.0.1:8080", "[::1]", "[::1]:1"})
+        EXPECT_TRUE(r->host_allowed(good)) << good;
+    for (const auto* bad : {"", "evil.example", "localhost.evil.com", "127.0.0.1.evil.com", "xlocalhost", "127.0.0.2",
+             "192.168.1.1", "localhost:", "localhost:8a", "localhost:123456", "[::1", "[::1]x", "user@localhost",
+             "localhost, evil.example"})
         EXPECT_FALSE(r->host_allowed(bad)) << bad;
 }
 
@@ -34,8 +36,8 @@ TEST(access, origins_are_compared_whole) {
     const auto r = rules();
     EXPECT_TRUE(r->origin_allowed("", "localhost:8080"));
     EXPECT_TRUE(r->origin_allowed("http://localhost:8080", "localhost:8080"));
-    for (const auto* bad : {"null", "http://localhost", "http://localhost:8081", "https://localhost:8080", "http://localhost:8080.evil.com",
-             "http://evil.example", "http://127.0.0.1:8080"})
+    for (const auto* bad : {"null", "http://localhost", "http://localhost:8081", "https://localhost:8080",
+             "http://localhost:8080.evil.com", "http://evil.example", "http://127.0.0.1:8080"})
         EXPECT_FALSE(r->origin_allowed(bad, "localhost:8080")) << bad;
     EXPECT_TRUE(rules({}, true)->origin_allowed("https://localhost:8080", "localhost:8080"));
     config c;
@@ -55,7 +57,8 @@ TEST(access, keys_and_roles) {
     EXPECT_FALSE(r->authenticate("boss:admin").has_value());
     EXPECT_FALSE(r->authenticate("user")->admin);
     EXPECT_TRUE(r->authenticate("boss")->admin);
-    EXPECT_EQ(r->authenticate("user")->name.find("user"), std::string::npos) << "the identity must not give the key away";
+    EXPECT_EQ(r->authenticate("user")->name.find("user"), std::string::npos)
+        << "the identity must not give the key away";
     c.api_keys = {"first", "second"};
     EXPECT_TRUE(rules(c)->authenticate("first")->admin);
     EXPECT_FALSE(rules(c)->authenticate("second")->admin);

@@ -12,14 +12,16 @@ template <class T> T frame(const std::string& text) {
 
 TEST(client_frames, every_type) {
     EXPECT_EQ(frame<auth_frame>(R"({"type":"auth","key":"k"})").key, "k");
-    const auto create = frame<create_frame>(R"({"type":"session.create","title":"t","settings":{"system":"s","temperature":0.1,"sampling":{"top_k":5}}})");
+    const auto create = frame<create_frame>(
+        R"({"type":"session.create","title":"t","settings":{"system":"s","temperature":0.1,"sampling":{"top_k":5}}})");
     EXPECT_EQ(create.title, "t");
     EXPECT_EQ(create.settings.system, "s");
     EXPECT_EQ(create.settings.params.temperature, 0.1);
     EXPECT_EQ(create.settings.params.top_k, 5);
     EXPECT_FALSE(frame<subscribe_frame>(R"({"type":"subscribe","session":"x"})").from.has_value());
     EXPECT_EQ(frame<subscribe_frame>(R"({"type":"subscribe","session":"x","from":7})").from, 7u);
-    const auto message = frame<message_frame>(R"({"type":"message","session":"x","id":"m","content":"c","parent":"p","params":{"max_tokens":3}})");
+    const auto message = frame<message_frame>(
+        R"({"type":"message","session":"x","id":"m","content":"c","parent":"p","params":{"max_tokens":3}})");
     EXPECT_EQ(message.message.id, "m");
     EXPECT_EQ(message.message.parent, "p");
     EXPECT_EQ(message.message.params.max_tokens, 3);
@@ -40,7 +42,8 @@ TEST(client_frames, errors_carry_the_request_id_where_it_can_be_read) {
 }
 
 TEST(client_frames, cut_and_flipped_frames_never_crash) {
-    const std::string good = R"({"type":"message","session":"x","id":"m","content":"cä","params":{"stop":["a"],"logit_bias":{"1":2}},"request_id":"r"})";
+    const std::string good =
+        R"({"type":"message","session":"x","id":"m","content":"cä","params":{"stop":["a"],"logit_bias":{"1":2}},"request_id":"r"})";
     for (std::size_t i = 0; i < good.size(); ++i) {
         (void)parse_client_frame(good.substr(0, i), 100);
         for (int bit = 0; bit < 8; ++bit) {

@@ -10,8 +10,8 @@ namespace {
 json_body body(const std::string& text) { return *json_body::parse(text); }
 
 TEST(json_in, what_is_no_json_object_is_refused) {
-    for (const std::string text : {"", " ", "{", "{\"a\":}", "[]", "5", "null", "\"x\"", "{\"a\":NaN}", "{\"a\":Infinity}", "{} {}", "{\"a\":\"\xff\"}",
-             "{\"a\":01}", "\xef\xbb\xbf"})
+    for (const std::string text : {"", " ", "{", "{\"a\":}", "[]", "5", "null", "\"x\"", "{\"a\":NaN}",
+             "{\"a\":Infinity}", "{} {}", "{\"a\":\"\xff\"}", "{\"a\":01}", "\xef\xbb\xbf"})
         EXPECT_FALSE(json_body::parse(text).ok()) << text;
 }
 
@@ -20,7 +20,8 @@ TEST(json_in, depth_is_bounded) {
     EXPECT_TRUE(json_body::parse(nested(63)).ok());
     EXPECT_FALSE(json_body::parse(nested(64)).ok());
     EXPECT_FALSE(json_body::parse(nested(1000000)).ok());
-    EXPECT_TRUE(json_body::parse("{\"a\":\"" + std::string(500, '[') + "\"}").ok()) << "brackets in strings do not nest";
+    EXPECT_TRUE(json_body::parse("{\"a\":\"" + std::string(500, '[') + "\"}").ok())
+        << "brackets in strings do not nest";
 }
 
 TEST(json_in, typed_access) {

@@ -24,7 +24,8 @@ boost::json::object frame_of(const std::string& text) {
 }
 
 TEST(openai_wire, messages_and_their_extras) {
-    const auto w = *chat(R"({"messages":[{"role":"system","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
+    const auto w =
+        *chat(R"({"messages":[{"role":"system","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
         {"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},{"role":"tool","tool_call_id":"1","content":"r"}],"stream":true,
         "stream_options":{"include_usage":true},"user":"u","session_id":"ses_x"})");
     EXPECT_EQ(w.request.messages[0], (chat_message{"system", "ab", ""}));
@@ -33,7 +34,8 @@ TEST(openai_wire, messages_and_their_extras) {
     EXPECT_TRUE(w.stream && w.include_usage);
     EXPECT_EQ(w.user, "u");
     EXPECT_EQ(w.request.session_id, "ses_x");
-    EXPECT_EQ(chat(R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})").error().code, errc::unsupported_parameter);
+    EXPECT_EQ(chat(R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})").error().code,
+        errc::unsupported_parameter);
     EXPECT_FALSE(chat(R"({"messages":[{"role":"user","content":"x"}],"temperature":3})").ok());
 }
 
@@ -49,9 +51,11 @@ TEST(openai_wire, prompts) {
 }
 
 TEST(openai_wire, chunks_of_one_answer) {
-    completion_writer w(*chat(R"({"messages":[{"role":"user","content":"x"}],"stream_options":{"include_usage":true}})"), "m");
+    completion_writer w(
+        *chat(R"({"messages":[{"role":"user","content":"x"}],"stream_options":{"include_usage":true}})"), "m");
     const auto first = frame_of(w.start());
-    EXPECT_EQ(first.at("choices").as_array()[0].as_object().at("delta"), (boost::json::value{{"role", "assistant"}, {"content", ""}}));
+    EXPECT_EQ(first.at("choices").as_array()[0].as_object().at("delta"),
+        (boost::json::value{{"role", "assistant"}, {"content", ""}}));
     const auto second = frame_of(w.chunk({"m", 0, "hi", 0, {}, 1}));
     EXPECT_EQ(second.at("id"), first.at("id"));
     EXPECT_EQ(second.at("created"), first.at("created"));

@@ -7,24 +7,54 @@ namespace troupe::net {
 namespace {
 
 struct fake_sessions final : session_port {
-    void create(std::string, session_settings, reply<session_view> done) override { asked = "create"; done(session_view{"ses_1"}); }
-    void list(std::int64_t n, std::string, std::string, reply<session_page> done) override { asked = "list " + std::to_string(n); done(session_page{}); }
+    void create(std::string, session_settings, reply<session_view> done) override {
+        asked = "create";
+        done(session_view{"ses_1"});
+    }
+    void list(std::int64_t n, std::string, std::string, reply<session_page> done) override {
+        asked = "list " + std::to_string(n);
+        done(session_page{});
+    }
     void get(std::string s, reply<snapshot_event> done) override {
         asked = "get " + s;
         if (s == "none") return done(fail(errc::not_found, "there is no such session"));
         done(snapshot_event{});
     }
-    void update(std::string s, std::optional<std::string>, std::optional<session_settings>, reply<session_view> done) override { asked = "update " + s; done(session_view{s}); }
-    void remove(std::string s, reply<bool> done) override { asked = "remove " + s; done(true); }
-    void export_json(std::string s, reply<std::string> done) override { asked = "export " + s; done(std::string("{}")); }
-    void import_json(std::string, reply<session_view> done) override { asked = "import"; done(session_view{}); }
+    void update(
+        std::string s, std::optional<std::string>, std::optional<session_settings>, reply<session_view> done) override {
+        asked = "update " + s;
+        done(session_view{s});
+    }
+    void remove(std::string s, reply<bool> done) override {
+        asked = "remove " + s;
+        done(true);
+    }
+    void export_json(std::string s, reply<std::string> done) override {
+        asked = "export " + s;
+        done(std::string("{}"));
+    }
+    void import_json(std::string, reply<session_view> done) override {
+        asked = "import";
+        done(session_view{});
+    }
     void subscribe(std::string, std::optional<std::uint64_t>, client_ptr, reply<bool> done) override { done(true); }
     void unsubscribe(std::string, client_ptr, reply<bool> done) override { done(true); }
     void disconnect(client_ptr) override {}
-    void message(std::string, new_message, std::string, client_ptr, std::string, reply<posted> done) override { done(posted{}); }
-    void regenerate(std::string, std::string, generation_params, std::string, client_ptr, std::string, reply<posted> done) override { done(posted{}); }
-    void edit(std::string, std::string, std::string, generation_params, std::string, client_ptr, std::string, reply<posted> done) override { done(posted{}); }
-    void stop(std::string s, reply<bool> done) override { asked = "stop " + s; done(false); }
+    void message(std::string, new_message, std::string, client_ptr, std::string, reply<posted> done) override {
+        done(posted{});
+    }
+    void regenerate(std::string, std::string, generation_params, std::string, client_ptr, std::string,
+        reply<posted> done) override {
+        done(posted{});
+    }
+    void edit(std::string, std::string, std::string, generation_params, std::string, client_ptr, std::string,
+        reply<posted> done) override {
+        done(posted{});
+    }
+    void stop(std::string s, reply<bool> done) override {
+        asked = "stop " + s;
+        done(false);
+    }
     void complete(completion_request r, client_ptr, reply<generation_ticket> done) override {
         asked = "complete " + r.client_key;
         auto e = fail(errc::queue_full, "full");
@@ -38,9 +68,13 @@ struct fake_sessions final : session_port {
 struct fake_engine final : engine_port {
     void health(reply<health_report> done) override { done(report); }
     void models(reply<std::vector<model_card>> done) override { done(cards); }
-    void tokenize(std::string, bool, bool, reply<std::vector<token_piece>> done) override { done(std::vector<token_piece>{{1, "a"}, {2, "\xff"}}); }
+    void tokenize(std::string, bool, bool, reply<std::vector<token_piece>> done) override {
+        done(std::vector<token_piece>{{1, "a"}, {2, "\xff"}});
+    }
     void detokenize(std::vector<std::int32_t>, reply<std::string> done) override { done(std::string("x")); }
-    void apply_template(std::vector<chat_message>, std::string, reply<std::string> done) override { done(std::string("p")); }
+    void apply_template(std::vector<chat_message>, std::string, reply<std::string> done) override {
+        done(std::string("p"));
+    }
     void state(reply<std::string> done) override { done(std::string("{}")); }
     void props(reply<std::string> done) override { done(std::string("{}")); }
     void slots(reply<std::string> done) override { done(std::string("[]")); }
@@ -63,7 +97,8 @@ struct fake_exchange final : exchange {
 };
 
 struct routes : testing::Test {
-    http_response ask(std::string method, std::string path, std::string body = "", std::map<std::string, std::string> headers = {}) {
+    http_response ask(
+        std::string method, std::string path, std::string body = "", std::map<std::string, std::string> headers = {}) {
         const auto access = *access_rules::make(settings, false);
         router r(services{sessions, engine, meters, settings, *access, "1.2.3"});
         auto x = std::make_shared<fake_exchange>();
@@ -129,7 +164,9 @@ TEST_F(routes, completions_need_a_model) {
     EXPECT_EQ(full.status, 429);
     EXPECT_EQ(header(full, "Retry-After"), "3");
     EXPECT_EQ(sessions.asked, "complete peer:10.0.0.1");
-    EXPECT_EQ(ask("POST", "/v1/chat/completions", R"({"model":"other","messages":[{"role":"user","content":"x"}]})").status, 404);
+    EXPECT_EQ(
+        ask("POST", "/v1/chat/completions", R"({"model":"other","messages":[{"role":"user","content":"x"}]})").status,
+        404);
     ask("POST", "/v1/chat/completions", R"({"user":"ann","messages":[{"role":"user","content":"x"}]})");
     EXPECT_EQ(sessions.asked, "complete user:ann");
 }
@@ -147,7 +184,8 @@ TEST_F(routes, session_routes_ask_the_session_port) {
 }
 
 TEST_F(routes, pieces_that_are_no_text_are_bytes) {
-    EXPECT_EQ(ask("POST", "/tokenize", R"({"content":"x","with_pieces":true})").body, R"({"tokens":[{"id":1,"piece":"a"},{"id":2,"piece":[255]}]})");
+    EXPECT_EQ(ask("POST", "/tokenize", R"({"content":"x","with_pieces":true})").body,
+        R"({"tokens":[{"id":1,"piece":"a"},{"id":2,"piece":[255]}]})");
     EXPECT_EQ(ask("POST", "/tokenize", R"({"content":"x"})").body, R"({"tokens":[1,2]})");
     EXPECT_EQ(ask("POST", "/tokenize", R"({})").status, 400);
 }
@@ -158,7 +196,8 @@ TEST_F(routes, page_has_a_policy) {
     EXPECT_NE(header(r, "Content-Security-Policy").find("script-src 'self'"), std::string::npos);
     EXPECT_EQ(ask("GET", "/web/app.js").type, "text/javascript; charset=utf-8");
     EXPECT_EQ(ask("GET", "/web/none.js").status, 404);
-    EXPECT_EQ(ask("GET", "/web/app.js", "", {{"if-none-match", header(ask("GET", "/web/app.js"), "ETag")}}).status, 304);
+    EXPECT_EQ(
+        ask("GET", "/web/app.js", "", {{"if-none-match", header(ask("GET", "/web/app.js"), "ETag")}}).status, 304);
 }
 
 }  // namespace

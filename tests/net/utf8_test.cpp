@@ -6,7 +6,8 @@ namespace troupe {
 namespace {
 
 TEST(utf8, well_formed_text_stays) {
-    for (const std::string text : {"", "abc", "\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf", "\xee\x80\x80"})
+    for (const std::string text :
+        {"", "abc", "\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf", "\xee\x80\x80"})
         EXPECT_EQ(to_valid_utf8(text), text);
 }
 
