@@ -11,6 +11,7 @@
 
 #include <caf/actor_addr.hpp>
 #include <caf/behavior.hpp>
+#include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
 #include "actors/messages.hpp"

@@ -66,8 +66,9 @@ result<resolved_params> resolve(const resolve_input& in, const model::tokenizer&
         return fail(errc::unsupported_parameter, "typical_p is not built yet", "typical_p");
     const std::int64_t room = in.n_ctx - in.n_prompt;
     const std::int64_t wanted = p.max_tokens.value_or(room);
-    if (room < 0 || (room < 1 && wanted != 0)) return too_long(in.n_prompt, in.n_ctx);
-    if (wanted < 0 || (wanted == 0 && !in.echo))
+    const bool only_echo = in.echo && p.max_tokens == 0;
+    if (room < 0 || (room < 1 && !only_echo)) return too_long(in.n_prompt, in.n_ctx);
+    if (wanted < 1 && !only_echo)
         return fail(errc::invalid_request, "max_tokens must be at least 1", "max_tokens");
     if (in.n_prompt == 0) return fail(errc::invalid_request, "the prompt is empty", "prompt");
     resolved_params r;

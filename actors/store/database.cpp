@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t schema_version = 1;
 constexpr std::uintmax_t quick_check_up_to = 256u << 20;  // a larger file would delay the start for seconds
-constexpr int busy_wait_ms = 2000;
+constexpr int busy_wait_ms = 200;  // nobody else should be there: the directory is locked
 
 constexpr const char* schema = R"sql(
 CREATE TABLE IF NOT EXISTS sessions(

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <caf/behavior.hpp>
+#include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
 #include "actors/store/database.hpp"

@@ -1,0 +1,135 @@
+#include "actors/session/answer_run.hpp"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/actors/session/fake_vocabulary.hpp"
+
+namespace troupe::actors {
+namespace {
+
+answer_setup setup(std::vector<std::string> stop = {}) {
+    answer_setup s;
+    s.session = "ses_a";
+    s.generation = "gen_a";
+    s.assistant.view = {"msg_b", "msg_a", "assistant", "", 1, "", {}};
+    s.vocabulary = std::make_shared<testing::fake_vocabulary>();
+    s.stop = std::move(stop);
+    return s;
+}
+
+generation_tokens tokens(std::int64_t n_before, const std::string& text) {
+    generation_tokens t{7, n_before, {}, {}};
+    for (char c : text) t.tokens.push_back({static_cast<unsigned char>(c), -1});
+    return t;
+}
+
+template <class T> const T& only(const answer_run::step& s) {
+    EXPECT_EQ(s.events.size(), 1u);
+    return std::get<T>(s.events.at(0));
+}
+
+TEST(AnswerRun, JournalsEveryBatchAndTellsItsText) {
+    answer_run run(setup());
+    const auto s = run.on(tokens(0, "Hi"));
+    ASSERT_EQ(s.records.size(), 1u);
+    const auto& row = std::get<append_tokens>(s.records[0]);
+    EXPECT_EQ(row.generation, "gen_a");
+    EXPECT_EQ(row.pos, 0);
+    EXPECT_EQ(row.tokens, (std::vector<std::int32_t>{'H', 'i'}));
+    const auto& d = only<delta_event>(s);
+    EXPECT_EQ(d.text, "Hi");
+    EXPECT_EQ(d.offset, 0u);
+    EXPECT_EQ(d.n_tokens, 2);
+    EXPECT_EQ(only<delta_event>(run.on(tokens(2, "!"))).offset, 2u);
+}
+
+TEST(AnswerRun, TheEndWritesTheWholeMessageAndForgetsTheJournal) {
+    answer_run run(setup());
+    (void)run.on(tokens(0, "Paris."));
+    generation_finished f{7, finish::stop};
+    f.usage = {10, 6, 4};
+    const auto s = run.on(f);
+    EXPECT_TRUE(s.over);
+    EXPECT_EQ(only<generation_done>(s).finish_reason, "stop");
+    EXPECT_EQ(only<generation_done>(s).stopped_by, "");
+    ASSERT_EQ(s.records.size(), 2u);
+    const auto& m = std::get<put_message>(s.records[0]).message;
+    EXPECT_EQ(m.view.content, "Paris.");
+    EXPECT_EQ(m.view.finish_reason, "stop");
+    EXPECT_EQ(m.usage, f.usage);
+    EXPECT_EQ(std::get<end_generation>(s.records[1]).generation, "gen_a");
+}
+
+TEST(AnswerRun, AStopStringEndsItAndNamesItsToken) {
+    answer_run run(setup({"STOP"}));
+    EXPECT_FALSE(run.on(tokens(0, "one ST")).stop_at);
+    const auto s = run.on(tokens(6, "OPxx"));
+    EXPECT_EQ(s.stop_at, 8);
+    EXPECT_TRUE(s.events.empty());
+    EXPECT_TRUE(run.on(tokens(10, "more")).events.empty());
+    generation_finished f{7, finish::length};
+    f.usage = {3, 14, 0};
+    const auto end = run.on(f);
+    EXPECT_EQ(only<generation_done>(end).finish_reason, "stop");
+    EXPECT_EQ(only<generation_done>(end).usage.completion_tokens, 8);
+    EXPECT_EQ(std::get<put_message>(end.records[0]).message.view.content, "one ");
+}
+
+TEST(AnswerRun, AnExplicitStopSaysWho) {
+    answer_run run(setup());
+    (void)run.on(tokens(0, "abc"));
+    run.request_stop();
+    const auto s = run.on(generation_finished{7, finish::cancelled});
+    EXPECT_EQ(only<generation_done>(s).finish_reason, "stop");
+    EXPECT_EQ(only<generation_done>(s).stopped_by, "user");
+}
+
+TEST(AnswerRun, AnErrorKeepsTheText) {
+    answer_run run(setup({"zzz"}));
+    (void)run.on(tokens(0, "half z"));
+    generation_finished f{7, finish::failed, fail(errc::non_finite_logits, "not finite")};
+    const auto s = run.on(f);
+    ASSERT_EQ(s.events.size(), 2u);
+    EXPECT_EQ(std::get<delta_event>(s.events[0]).text, "z") << "what was held back is part of what was generated";
+    EXPECT_EQ(std::get<generation_error>(s.events[1]).err.code, errc::non_finite_logits);
+    const auto& m = std::get<put_message>(s.records[0]).message.view;
+    EXPECT_EQ(m.content, "half z");
+    ASSERT_TRUE(m.err);
+    EXPECT_EQ(m.err->code, errc::non_finite_logits);
+    EXPECT_TRUE(run.on(f).events.empty()) << "it ends once";
+}
+
+TEST(AnswerRun, ResumesFromTheJournalWithTheSameText) {
+    answer_run run(setup());
+    const auto s = run.resume({'H', 'e'}, true);
+    ASSERT_EQ(s.events.size(), 2u);
+    EXPECT_TRUE(s.records.empty());
+    EXPECT_EQ(std::get<delta_event>(s.events[0]).text, "He");
+    EXPECT_TRUE(std::get<generation_resumed>(s.events[1]).numerics_changed);
+    EXPECT_EQ(only<delta_event>(run.on(tokens(2, "y"))).offset, 2u);
+}
+
+TEST(AnswerRun, EchoStandsBeforeTheAnswerWithItsLogprobs) {
+    auto a = setup();
+    a.generation.clear();
+    a.logprobs = true;
+    a.echo = "ab";
+    a.echo_ids = {'a', 'b'};
+    answer_run run(a);
+    auto t = tokens(0, "c");
+    t.prompt_logprobs = {-2.5f};
+    const auto s = run.on(t);
+    ASSERT_EQ(s.events.size(), 2u);
+    const auto& echo = std::get<delta_event>(s.events[0]);
+    EXPECT_EQ(echo.text, "ab");
+    ASSERT_EQ(echo.logprobs.size(), 2u);
+    EXPECT_TRUE(std::isnan(echo.logprobs[0].token.logprob));
+    EXPECT_DOUBLE_EQ(echo.logprobs[1].token.logprob, -2.5);
+    EXPECT_EQ(std::get<delta_event>(s.events[1]).offset, 2u);
+    EXPECT_TRUE(s.records.empty()) << "an ephemeral answer is not stored";
+}
+
+}  // namespace
+}  // namespace troupe::actors
