@@ -25,6 +25,11 @@ find_package(OpenSSL REQUIRED)
 # Two sizes of -Wrestrict are g++ 12's own false alarms on std::string.
 add_compile_options(-Wall -Wextra -Werror -fno-strict-aliasing
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict> $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>)
+if(TROUPE_FUZZ)
+  add_compile_options(-O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=null,vptr,alignment,object-size
+    -fno-sanitize-recover=undefined)
+  add_link_options(-fsanitize=address,undefined)
+endif()
 if(TROUPE_SANITIZE)
   add_compile_options(-O1 -g1 -fsanitize=address,undefined -fno-sanitize=null,vptr,alignment,object-size
     -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
