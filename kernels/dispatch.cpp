@@ -21,7 +21,8 @@ bool runs_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_suppor
 
 bool runs_avx512() {
     return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vnni");
 }
 
 /// Ascending by speed.
@@ -52,7 +53,8 @@ result<const ops*> table(std::string_view name) {
         names += names.empty() ? "" : ", ";
         names += t->name;
     }
-    return fail(errc::usage, "no kernels \"" + std::string(name) + "\" on this processor; it runs auto, " + names, "kernels");
+    return fail(
+        errc::usage, "no kernels \"" + std::string(name) + "\" on this processor; it runs auto, " + names, "kernels");
 }
 
 }  // namespace troupe::kernels

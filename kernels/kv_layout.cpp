@@ -46,9 +46,7 @@ void store_q8_block(std::byte* block, const float* x) {
 
 }  // namespace
 
-std::size_t kv_head_bytes(const kv_geometry& g) {
-    return kv_block_tokens * row_bytes(g.type, g.head_dim);
-}
+std::size_t kv_head_bytes(const kv_geometry& g) { return kv_block_tokens * row_bytes(g.type, g.head_dim); }
 
 std::size_t kv_half_bytes(const kv_geometry& g) { return static_cast<std::size_t>(g.n_kv_heads) * kv_head_bytes(g); }
 
@@ -85,7 +83,8 @@ void kv_read_token(const kv_geometry& g, const std::byte* layer, int kv_head, in
     if (v) dequantize(g.type, values + static_cast<std::size_t>(token) * row, g.head_dim, v);
     if (!k) return;
     if (g.type == dtype::q8_0) return dequantize(g.type, keys + static_cast<std::size_t>(token) * row, g.head_dim, k);
-    for (std::size_t d = 0; d < dim; ++d) k[d] = load_value(g.type, keys, d * kv_block_tokens + static_cast<std::size_t>(token));
+    for (std::size_t d = 0; d < dim; ++d)
+        k[d] = load_value(g.type, keys, d * kv_block_tokens + static_cast<std::size_t>(token));
 }
 
 }  // namespace troupe::kernels

@@ -12,9 +12,9 @@ std::size_t kv_half_bytes(const kv_geometry& g);
 /// Bytes of one head's K in a block.
 std::size_t kv_head_bytes(const kv_geometry& g);
 
-/// Writes one token's k and v [n_kv_heads * head_dim] to slot `token` (0..15) of the layer at `layer`, rounded to the KV type.
-/// One function for every table: what is stored must not depend on the table. A q8_0 block with a value that is not
-/// finite gets the scale NaN, so that the fault stays visible.
+/// Writes one token's k and v [n_kv_heads * head_dim] to slot `token` (0..15) of the layer at `layer`, rounded to the
+/// KV type. One function for every table: what is stored must not depend on the table. A q8_0 block with a value that
+/// is not finite gets the scale NaN, so that the fault stays visible.
 void kv_write_token(const kv_geometry& g, std::byte* layer, int token, const float* k, const float* v);
 
 /// Reads one token's k and v of one head [head_dim] back. Either pointer may be null.

@@ -1,4 +1,5 @@
-// Thread pool: hand-out by an atomic counter, helpers that join a job only if they come in time, futex sleep between steps.
+// Thread pool: hand-out by an atomic counter, helpers that join a job only if they come in time, futex sleep between
+// steps.
 //
 // One 64-bit word `state` = {generation: 32, open: 1, active: 31} carries a job's life:
 //   open    the caller fills the job's plain fields while no helper is active and the word is closed, then stores
@@ -7,13 +8,14 @@
 //           (acquire): it succeeds only on the value stored by `open` or by other helpers' read-modify-writes after it,
 //           which continue its release sequence, so the fields are visible.
 //   leave   fetch_sub with release, after the helper's last task.
-//   close   the caller, out of tasks, clears `open` (no one can join any more) and waits for active = 0 with acquire: it
+//   close   the caller, out of tasks, clears `open` (no one can join any more) and waits for active = 0 with acquire:
+//   it
 //           reads a value in the release sequence of every leave, so all task effects are visible and the fields may be
 //           rewritten. A helper that was descheduled and never joined is not waited for.
 // `next` is relaxed: it only hands out numbers; job data is ordered by `state`.
 //
-// Sleep: a helper reads `wake` (acquire), then looks for a reason to stay up (step, open job, stop), then waits for `wake`
-// to differ. The caller writes the reason first and increments `wake` (release) after it. If the helper read the
+// Sleep: a helper reads `wake` (acquire), then looks for a reason to stay up (step, open job, stop), then waits for
+// `wake` to differ. The caller writes the reason first and increments `wake` (release) after it. If the helper read the
 // incremented value it sees the reason; if it read the old one the wait returns. No wake-up is lost.
 #include "kernels/pool.hpp"
 
@@ -35,7 +37,7 @@ std::uint32_t generation_of(std::uint64_t state) { return static_cast<std::uint3
 
 /// Pauses, and gives the processor away once a wait has become long (about 20 us): others may need it to finish.
 class spinner {
- public:
+   public:
     void wait() {
         if (++turns_ < 600)
             __builtin_ia32_pause();
@@ -43,7 +45,7 @@ class spinner {
             sched_yield();
     }
 
- private:
+   private:
     int turns_ = 0;
 };
 
@@ -81,7 +83,8 @@ struct pool::impl {
     bool try_serve(std::uint32_t& served, int thread) {
         std::uint64_t seen = state.load(std::memory_order_relaxed);
         while ((seen & open_bit) != 0 && generation_of(seen) != served) {
-            if (!state.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire, std::memory_order_relaxed)) continue;
+            if (!state.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire, std::memory_order_relaxed))
+                continue;
             served = generation_of(seen);
             work(thread);
             state.fetch_sub(1, std::memory_order_release);

@@ -42,8 +42,8 @@ std::uint16_t u16_at(const std::byte* p) {
 
 float half_at(const std::byte* p) { return half_to_float(u16_at(p)); }
 
-// The blocks below are given as: field (bytes). Every product of a scale and a quantum is formed in the order ggml forms
-// it, because Q6_K's (d * scale) * q needs 25 bits and its rounding depends on the order.
+// The blocks below are given as: field (bytes). Every product of a scale and a quantum is formed in the order ggml
+// forms it, because Q6_K's (d * scale) * q needs 25 bits and its rounding depends on the order.
 
 /// d (2), 16 bytes: value j in the low nibble of byte j, value j + 16 in the high one; offset 8.
 void block_q4_0(const std::byte* b, float* y) {
@@ -92,7 +92,8 @@ struct scale_min {
 /// Sub-block j (0..7) of the 12 bytes of 6-bit scales and mins that Q4_K and Q5_K share.
 scale_min k_scale(const std::byte* s, int j) {
     if (j < 4) return {byte_at(s, j) & 63, byte_at(s, j + 4) & 63};
-    return {(byte_at(s, j + 4) & 15) | (byte_at(s, j - 4) >> 6 << 4), (byte_at(s, j + 4) >> 4) | (byte_at(s, j) >> 6 << 4)};
+    return {
+        (byte_at(s, j + 4) & 15) | (byte_at(s, j - 4) >> 6 << 4), (byte_at(s, j + 4) >> 4) | (byte_at(s, j) >> 6 << 4)};
 }
 
 /// d (2), dmin (2), scales (12), 128 bytes: each 32 bytes hold 64 values, the low nibbles first.
@@ -173,17 +174,28 @@ void dequantize(dtype type, const std::byte* src, std::int64_t n, float* dst) {
     const dtype_info& t = info(type);
     CHECK(n >= 0 && n % t.block_values == 0);
     switch (type) {
-        case dtype::f32: return each_block<one_f32>(t, src, n, dst);
-        case dtype::f16: return each_block<one_f16>(t, src, n, dst);
-        case dtype::bf16: return each_block<one_bf16>(t, src, n, dst);
-        case dtype::q4_0: return each_block<block_q4_0>(t, src, n, dst);
-        case dtype::q4_1: return each_block<block_q4_1>(t, src, n, dst);
-        case dtype::q8_0: return each_block<block_q8_0>(t, src, n, dst);
-        case dtype::q4_k: return each_block<block_q4_k>(t, src, n, dst);
-        case dtype::q5_k: return each_block<block_q5_k>(t, src, n, dst);
-        case dtype::q6_k: return each_block<block_q6_k>(t, src, n, dst);
-        case dtype::q5_0: return each_block<block_q5_0>(t, src, n, dst);
-        case dtype::count_: break;
+    case dtype::f32:
+        return each_block<one_f32>(t, src, n, dst);
+    case dtype::f16:
+        return each_block<one_f16>(t, src, n, dst);
+    case dtype::bf16:
+        return each_block<one_bf16>(t, src, n, dst);
+    case dtype::q4_0:
+        return each_block<block_q4_0>(t, src, n, dst);
+    case dtype::q4_1:
+        return each_block<block_q4_1>(t, src, n, dst);
+    case dtype::q8_0:
+        return each_block<block_q8_0>(t, src, n, dst);
+    case dtype::q4_k:
+        return each_block<block_q4_k>(t, src, n, dst);
+    case dtype::q5_k:
+        return each_block<block_q5_k>(t, src, n, dst);
+    case dtype::q6_k:
+        return each_block<block_q6_k>(t, src, n, dst);
+    case dtype::q5_0:
+        return each_block<block_q5_0>(t, src, n, dst);
+    case dtype::count_:
+        break;
     }
     CHECK(false, "unknown dtype");
 }

@@ -1,4 +1,5 @@
-// Element types of weights and KV memory, with their block geometry (source: the GGUF specification and ggml's block structs).
+// Element types of weights and KV memory, with their block geometry (source: the GGUF specification and ggml's block
+// structs).
 #pragma once
 
 #include <cstddef>

@@ -10,12 +10,11 @@
 namespace troupe::kernels::cpu {
 
 class arena {
- public:
+   public:
     arena() = default;  ///< measures only: arrays are null
     explicit arena(std::span<std::byte> memory) : memory_(memory), real_(true) {}
 
-    template <class T>
-    T* array(std::size_t n) {
+    template <class T> T* array(std::size_t n) {
         const std::size_t at = used_;
         used_ += (n * sizeof(T) + 63) / 64 * 64;
         if (!real_) return nullptr;
@@ -24,7 +23,7 @@ class arena {
     }
     std::size_t used() const { return used_; }
 
- private:
+   private:
     std::span<std::byte> memory_;
     std::size_t used_ = 0;
     bool real_ = false;

@@ -1,5 +1,5 @@
-// One piece of attention: scores with lane = key, softmax, values, and the merge of pieces. The order of every sum depends
-// on absolute positions only: dims ascend in a score, keys ascend in a value, pieces ascend in a merge.
+// One piece of attention: scores with lane = key, softmax, values, and the merge of pieces. The order of every sum
+// depends on absolute positions only: dims ascend in a score, keys ascend in a value, pieces ascend in a merge.
 // Included once by each kernels_<isa>.cpp after rows-inl.hpp.
 
 // Loops over a tile's registers; left as loops they would live in memory.
@@ -53,13 +53,13 @@ struct pair_tile {
 };
 
 /// Scores of R pairs from r0 with B consecutive blocks from block b.
-template <int R, int B, class Type>
-inline void score_blocks(const piece_args& a, int r0, int b, pair_tile& t) {
+template <int R, int B, class Type> inline void score_blocks(const piece_args& a, int r0, int b, pair_tile& t) {
     vf sum[R][B];
     TROUPE_UNROLL
-    for (int r = 0; r < R; ++r)
+    for (int r = 0; r < R; ++r) {
         TROUPE_UNROLL
         for (int i = 0; i < B; ++i) sum[r][i] = zero();
+    }
     for (int d = 0; d < a.head_dim; ++d) {
         vf key[B];
         TROUPE_UNROLL
@@ -72,18 +72,17 @@ inline void score_blocks(const piece_args& a, int r0, int b, pair_tile& t) {
         }
     }
     TROUPE_UNROLL
-    for (int r = 0; r < R; ++r)
+    for (int r = 0; r < R; ++r) {
         TROUPE_UNROLL
         for (int i = 0; i < B; ++i) store(t.weight[r0 + r] + (b + i) * block, sum[r][i]);
+    }
 }
 
 /// Vectors that R pairs take at once: 1, 2 or 4.
-template <int R>
-constexpr int at_once = tile / R >= 4 ? 4 : tile / R >= 2 ? 2 : 1;
+template <int R> constexpr int at_once = tile / R >= 4 ? 4 : tile / R >= 2 ? 2 : 1;
 
 /// Scores of R pairs with blocks [b, end), which are few enough to stay in L1 for the next pairs.
-template <int R, class Type>
-inline void scores(const piece_args& a, int r0, int b, int end, pair_tile& t) {
+template <int R, class Type> inline void scores(const piece_args& a, int r0, int b, int end, pair_tile& t) {
     for (; b + at_once<R> <= end; b += at_once<R>) score_blocks<R, at_once<R>, Type>(a, r0, b, t);
     for (; b < end; ++b) score_blocks<R, 1, Type>(a, r0, b, t);
 }
@@ -114,13 +113,15 @@ inline void softmax(const piece_args& a, int first_block, int end_block, pair_ti
 
 /// o[r] += weight[r][key] * v[key] for keys [from, to), T vectors of values from dim d of R pairs from r0.
 template <int R, int T, class Type>
-inline void value_vectors(const piece_args& a, const pair_tile& t, int r0, int from, int to, int d, float* o, std::int64_t o_stride) {
+inline void value_vectors(
+    const piece_args& a, const pair_tile& t, int r0, int from, int to, int d, float* o, std::int64_t o_stride) {
     if (from >= to) return;
     vf sum[R][T];
     TROUPE_UNROLL
-    for (int r = 0; r < R; ++r)
+    for (int r = 0; r < R; ++r) {
         TROUPE_UNROLL
         for (int i = 0; i < T; ++i) sum[r][i] = load(o + (r0 + r) * o_stride + d + i * lanes);
+    }
     for (int b = from / block; b * block < to; ++b) {
         const int key_from = b * block < from ? from : b * block, key_to = (b + 1) * block < to ? (b + 1) * block : to;
         const std::byte* v = a.v[b] + ((key_from - b * block) * a.v_stride + d) * Type::bytes;
@@ -137,9 +138,10 @@ inline void value_vectors(const piece_args& a, const pair_tile& t, int r0, int f
         }
     }
     TROUPE_UNROLL
-    for (int r = 0; r < R; ++r)
+    for (int r = 0; r < R; ++r) {
         TROUPE_UNROLL
         for (int i = 0; i < T; ++i) store(o + (r0 + r) * o_stride + d + i * lanes, sum[r][i]);
+    }
 }
 
 /// T vectors of values from dim d of R pairs. Keys that all pairs see are taken together; at the edges each pair goes
@@ -170,29 +172,31 @@ inline void values(const piece_args& a, const pair_tile& t, int r0, int d, int e
 }
 
 /// call(pairs<R>, r0) for every R <= micro pairs of the tile.
-template <int R>
-struct pairs {
-    static constexpr int count = R;
-};
-template <class Call>
-inline void each_micro(const pair_tile& t, Call call) {
+template <int R> struct pairs { static constexpr int count = R; };
+template <class Call> inline void each_micro(const pair_tile& t, Call call) {
     int r0 = 0;
     for (; r0 + micro <= t.size; r0 += micro) call(pairs<micro>{}, r0);
     switch (t.size - r0) {
-        case 1: return call(pairs<1>{}, r0);
-        case 2: return call(pairs<2>{}, r0);
-        case 3: return call(pairs<3>{}, r0);
-        case 4: return call(pairs<4>{}, r0);
-        case 5: return call(pairs<5>{}, r0);
-        default: return;
+    case 1:
+        return call(pairs<1>{}, r0);
+    case 2:
+        return call(pairs<2>{}, r0);
+    case 3:
+        return call(pairs<3>{}, r0);
+    case 4:
+        return call(pairs<4>{}, r0);
+    case 5:
+        return call(pairs<5>{}, r0);
+    default:
+        return;
     }
 }
 
 /// Everything of a tile; o [size][o_stride] is overwritten up to the padded head_dim.
-template <class Type>
-inline void tile_of(const piece_args& a, pair_tile& t, float* o, std::int64_t o_stride) {
+template <class Type> inline void tile_of(const piece_args& a, pair_tile& t, float* o, std::int64_t o_stride) {
     const int first_block = t.lowest(0, t.size) / block, end_block = (t.highest(0, t.size) + block - 1) / block;
-    // Many pairs: what one register tile reads of the piece is still in L1 for the next one. Few pairs: all of it at once.
+    // Many pairs: what one register tile reads of the piece is still in L1 for the next one. Few pairs: all of it at
+    // once.
     const bool many = t.size > micro;
     const int step = many ? at_once<micro> : end_block - first_block;
     for (int b = first_block; b < end_block; b += step)
@@ -224,9 +228,12 @@ inline void run_tile(const piece_args& a, int pair, int size, pair_tile& t, floa
         t.high[r] = position + 1 < attention_piece ? position + 1 : attention_piece;
     }
     switch (a.type) {
-        case dtype::f16: return tile_of<as_f16>(a, t, o, o_stride);
-        case dtype::bf16: return tile_of<as_bf16>(a, t, o, o_stride);
-        default: return tile_of<as_f32>(a, t, o, o_stride);
+    case dtype::f16:
+        return tile_of<as_f16>(a, t, o, o_stride);
+    case dtype::bf16:
+        return tile_of<as_bf16>(a, t, o, o_stride);
+    default:
+        return tile_of<as_f32>(a, t, o, o_stride);
     }
 }
 
@@ -261,7 +268,8 @@ constexpr int max_head_dim = attention_max_head_dim;
 void piece_merge(const piece_args& a, softmax_state s, float* out) {
     pair_tile t;
     alignas(64) float o[max_pairs * (max_head_dim + lanes)];
-    const std::int64_t o_stride = (a.head_dim + lanes - 1) / lanes * lanes + lanes;  // rows in different sets of the cache
+    const std::int64_t o_stride =
+        (a.head_dim + lanes - 1) / lanes * lanes + lanes;  // rows in different sets of the cache
     const int pairs = a.n_rows * a.group;
     for (int pair = 0; pair < pairs; pair += max_pairs) {
         const int size = pairs - pair < max_pairs ? pairs - pair : max_pairs;

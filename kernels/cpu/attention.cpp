@@ -1,7 +1,7 @@
-// Attention's plan. Long prompts: a task is some rows of a sequence with one kv head, and goes through the pieces in order;
-// it widens a piece once for all its rows and query heads. Few rows and a long context: a task is one piece with one kv
-// head, whose results wait in scratch until they are merged in order. Either way a piece and a merge are the same functions
-// over the same keys, so the plan never shows in the bits.
+// Attention's plan. Long prompts: a task is some rows of a sequence with one kv head, and goes through the pieces in
+// order; it widens a piece once for all its rows and query heads. Few rows and a long context: a task is one piece with
+// one kv head, whose results wait in scratch until they are merged in order. Either way a piece and a merge are the
+// same functions over the same keys, so the plan never shows in the bits.
 #include "kernels/cpu/attention.hpp"
 
 #include <algorithm>
@@ -15,7 +15,8 @@ namespace troupe::kernels::cpu {
 namespace {
 
 constexpr int blocks_per_piece = attention_piece / kv_block_tokens;
-/// Pairs (row, query head) of a task. More would amortize the widening of a piece further, fewer balance threads better.
+/// Pairs (row, query head) of a task. More would amortize the widening of a piece further, fewer balance threads
+/// better.
 constexpr int task_pairs = 128;
 /// From so many pairs on, widening a piece once is cheaper than in the inner loop of each tile of four.
 constexpr int widen_pairs = 12;
@@ -55,7 +56,8 @@ struct split_memory {
 std::size_t n_slots(int n_heads) { return static_cast<std::size_t>(wave_pieces) * static_cast<std::size_t>(n_heads); }
 
 split_memory cut_split(arena& a, int n_heads, int head_dim) {
-    const std::size_t slots = n_slots(n_heads), pairs = static_cast<std::size_t>(split_pairs) * static_cast<std::size_t>(n_heads);
+    const std::size_t slots = n_slots(n_heads),
+                      pairs = static_cast<std::size_t>(split_pairs) * static_cast<std::size_t>(n_heads);
     return {{a.array<float>(pairs), a.array<float>(pairs)}, {a.array<float>(slots), a.array<float>(slots)},
         a.array<float>(slots * static_cast<std::size_t>(padded(head_dim)))};
 }
@@ -202,7 +204,9 @@ struct plan {
 
 void plan::run_wave(const attention_seq& seq, int first_piece, int n_pieces) const {
     const int heads = p.kv.n_kv_heads, group = group_of(p), pairs = seq.n_rows * group, width = padded(p.kv.head_dim);
-    const auto slot = [=](int piece, int head, int pair) { return ((piece - first_piece) * heads + head) * pairs + pair; };
+    const auto slot = [=](int piece, int head, int pair) {
+        return ((piece - first_piece) * heads + head) * pairs + pair;
+    };
     c.threads.run(static_cast<std::int64_t>(n_pieces) * heads, [&](std::int64_t task, int thread) {
         const int piece = first_piece + static_cast<int>(task) / heads, head = static_cast<int>(task) % heads;
         const head_job j = job(seq, head);
@@ -220,8 +224,8 @@ void plan::run_wave(const attention_seq& seq, int first_piece, int n_pieces) con
             const row_range rows = j.seeing(piece, {0, seq.n_rows});
             for (int pair = rows.begin * group; pair < rows.end * group; ++pair) {
                 const int s = slot(piece, static_cast<int>(head), pair);
-                isa.merge(split.pieces.max[s], split.pieces.sum[s], split.o + static_cast<std::int64_t>(s) * width, p.kv.head_dim,
-                    state.max + pair, state.sum + pair, j.pair_out(pair));
+                isa.merge(split.pieces.max[s], split.pieces.sum[s], split.o + static_cast<std::int64_t>(s) * width,
+                    p.kv.head_dim, state.max + pair, state.sum + pair, j.pair_out(pair));
             }
         }
     });
@@ -242,8 +246,7 @@ struct task_list {
     std::int64_t* first;  // [n_seqs + 1]
     int n_seqs;
 
-    template <class Count>
-    void fill(Count count) {
+    template <class Count> void fill(Count count) {
         first[0] = 0;
         for (int s = 0; s < n_seqs; ++s) first[s + 1] = first[s] + count(s);
     }
@@ -264,7 +267,8 @@ void narrow_row(const isa_kernels& isa, dtype type, const float* x, int n, std::
 }
 
 /// Tokens [from, to) of one block, 16-bit types: keys are turned to [head_dim][16] through a copy of one head.
-void write_block_16(const isa_kernels& isa, const kv_geometry& g, std::byte* layer, int from, int to, const float* k, const float* v) {
+void write_block_16(
+    const isa_kernels& isa, const kv_geometry& g, std::byte* layer, int from, int to, const float* k, const float* v) {
     const int dim = g.head_dim;
     const std::int64_t width = static_cast<std::int64_t>(g.n_kv_heads) * dim;
     std::uint16_t row[kv_block_tokens][attention_max_head_dim];
@@ -297,8 +301,8 @@ std::size_t attention_scratch_bytes(std::int64_t max_rows, int n_heads, int head
     return a.used();
 }
 
-void attention(const isa_kernels& isa, context& c, const attention_params& p, const attention_seq* seqs, int n_seqs, const float* q,
-    float* out) {
+void attention(const isa_kernels& isa, context& c, const attention_params& p, const attention_seq* seqs, int n_seqs,
+    const float* q, float* out) {
     check_geometry(p);
     arena a(c.scratch);
     task_list tasks = cut_tasks(a, n_seqs);
@@ -308,7 +312,9 @@ void attention(const isa_kernels& isa, context& c, const attention_params& p, co
     work.split = cut_split(a, p.n_heads, p.kv.head_dim);
 
     const int heads = p.kv.n_kv_heads, group = group_of(p), chunk = chunk_rows(group);
-    const auto whole_tasks = [&](int s) { return static_cast<std::int64_t>((seqs[s].n_rows + chunk - 1) / chunk) * heads; };
+    const auto whole_tasks = [&](int s) {
+        return static_cast<std::int64_t>((seqs[s].n_rows + chunk - 1) / chunk) * heads;
+    };
     tasks.fill(whole_tasks);
     const bool few = c.threads.size() > 1 && tasks.total() < static_cast<std::int64_t>(enough_tasks) * c.threads.size();
     const auto is_split = [&](int s) {
@@ -320,20 +326,23 @@ void attention(const isa_kernels& isa, context& c, const attention_params& p, co
     c.threads.run(tasks.total(), [&](std::int64_t task, int thread) {
         const int s = tasks.seq_of(task);
         const int index = static_cast<int>(task - tasks.first[s]), begin = index / heads * chunk;
-        run_rows(work.job(seqs[s], index % heads), {begin, std::min(begin + chunk, seqs[s].n_rows)}, work.threads[thread]);
+        run_rows(
+            work.job(seqs[s], index % heads), {begin, std::min(begin + chunk, seqs[s].n_rows)}, work.threads[thread]);
     });
     for (int s = 0; few && s < n_seqs; ++s)
         if (is_split(s)) work.run_split(seqs[s]);
 }
 
-void kv_store(const isa_kernels& isa, context& c, const kv_geometry& kv, std::size_t layer_offset, const attention_seq* seqs,
-    int n_seqs, const float* k, const float* v) {
+void kv_store(const isa_kernels& isa, context& c, const kv_geometry& kv, std::size_t layer_offset,
+    const attention_seq* seqs, int n_seqs, const float* k, const float* v) {
     kv_check(kv);
     CHECK(kv.head_dim <= attention_max_head_dim);
     arena a(c.scratch);
     task_list tasks = cut_tasks(a, n_seqs);
     // A task is a block: two threads in one block would write to the same cache lines.
-    tasks.fill([&](int s) { return (seqs[s].pos + seqs[s].n_rows - 1) / kv_block_tokens - seqs[s].pos / kv_block_tokens + 1; });
+    tasks.fill([&](int s) {
+        return (seqs[s].pos + seqs[s].n_rows - 1) / kv_block_tokens - seqs[s].pos / kv_block_tokens + 1;
+    });
     const std::int64_t width = static_cast<std::int64_t>(kv.n_kv_heads) * kv.head_dim;
     c.threads.run(tasks.total(), [&](std::int64_t task, int) {
         const int s = tasks.seq_of(task);
@@ -344,7 +353,8 @@ void kv_store(const isa_kernels& isa, context& c, const kv_geometry& kv, std::si
         std::byte* layer = seq.blocks[block] + layer_offset;
         const std::int64_t at = (seq.first_row + from - seq.pos) * width;
         if (kv.type == dtype::f16 || kv.type == dtype::bf16)
-            return write_block_16(isa, kv, layer, from - block * kv_block_tokens, to - block * kv_block_tokens, k + at, v + at);
+            return write_block_16(
+                isa, kv, layer, from - block * kv_block_tokens, to - block * kv_block_tokens, k + at, v + at);
         for (int position = from; position < to; ++position) {
             const std::int64_t row = at + (position - from) * width;
             kv_write_token(kv, layer, position - block * kv_block_tokens, k + row, v + row);

@@ -1,5 +1,6 @@
-// What one instruction set provides to the CPU tables: inner loops over raw pointers, no threads, no checks, no templates
-// of the standard library. Each is compiled from the same *-inl.hpp sources and gives the same bits on every set.
+// What one instruction set provides to the CPU tables: inner loops over raw pointers, no threads, no checks, no
+// templates of the standard library. Each is compiled from the same *-inl.hpp sources and gives the same bits on every
+// set.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +13,23 @@ namespace troupe::kernels {
 inline constexpr int attention_max_head_dim = 512;  ///< values of up to four heads are summed on the stack
 
 /// One piece of 128 keys of one kv head, against n_rows consecutive rows of one sequence and the `group` query heads of
-/// that kv head. A (row, head) combination is a "pair": pair = row * group + head. Every pair must see a key of the piece.
+/// that kv head. A (row, head) combination is a "pair": pair = row * group + head. Every pair must see a key of the
+/// piece.
 struct piece_args {
-    const float* q = nullptr;      ///< first row, first head of the group
-    std::int64_t row_stride = 0;   ///< floats from row to row of q (and of out)
+    const float* q = nullptr;     ///< first row, first head of the group
+    std::int64_t row_stride = 0;  ///< floats from row to row of q (and of out)
     int n_rows = 0;
     int group = 0;
     int head_dim = 0;
-    int first = 0;                 ///< position of the first row minus the position of the piece's first key; >= 0
-    int window = 0;                ///< 0: none
+    int first = 0;   ///< position of the first row minus the position of the piece's first key; >= 0
+    int window = 0;  ///< 0: none
     float scale = 1.0f, softcap = 0.0f;
-    dtype type = dtype::f32;       ///< of k and v below: f32, f16, bf16
+    dtype type = dtype::f32;  ///< of k and v below: f32, f16, bf16
     /// Blocks of 16 keys: k[b] is [head_dim][16], v[b] is [16][v_stride], readable up to the
     /// next multiple of 16 of head_dim. Null where no row sees a key of the block.
     const std::byte* k[attention_piece / kv_block_tokens] = {};
     const std::byte* v[attention_piece / kv_block_tokens] = {};
-    int v_stride = 0;              ///< values
+    int v_stride = 0;  ///< values
 };
 
 /// Softmax over part of the keys: maximum, sum of exponentials, weighted values before the division. One per pair.

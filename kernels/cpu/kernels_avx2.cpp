@@ -3,7 +3,8 @@
 #include "kernels/cpu/vec_avx2.hpp"
 
 #define TROUPE_ISA avx2
-// clang-format off: each file needs the ones before it
+// Each of these needs the ones before it.
+// clang-format off
 #include "kernels/cpu/math-inl.hpp"
 #include "kernels/cpu/rows-inl.hpp"
 #include "kernels/cpu/attention-inl.hpp"

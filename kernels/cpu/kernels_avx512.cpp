@@ -3,7 +3,8 @@
 #include "kernels/cpu/vec_avx512.hpp"
 
 #define TROUPE_ISA avx512
-// clang-format off: each file needs the ones before it
+// Each of these needs the ones before it.
+// clang-format off
 #include "kernels/cpu/math-inl.hpp"
 #include "kernels/cpu/rows-inl.hpp"
 #include "kernels/cpu/attention-inl.hpp"

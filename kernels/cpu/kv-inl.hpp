@@ -14,8 +14,7 @@ void narrow_half_values(const float* x, std::int64_t n, std::uint16_t* y) {
 }
 
 /// A rest below sixteen values goes through a copy: nothing may be read beyond it.
-template <class Type>
-inline void widen_values(const std::byte* x, std::int64_t n, float* y) {
+template <class Type> inline void widen_values(const std::byte* x, std::int64_t n, float* y) {
     std::int64_t i = 0;
     for (; i + lanes <= n; i += lanes) store(y + i, Type::load16(x + i * Type::bytes));
     if (i == n) return;
@@ -26,9 +25,12 @@ inline void widen_values(const std::byte* x, std::int64_t n, float* y) {
 
 void widen(dtype type, const std::byte* x, std::int64_t n, float* y) {
     switch (type) {
-        case dtype::f16: return widen_values<as_f16>(x, n, y);
-        case dtype::bf16: return widen_values<as_bf16>(x, n, y);
-        default: return widen_values<as_f32>(x, n, y);
+    case dtype::f16:
+        return widen_values<as_f16>(x, n, y);
+    case dtype::bf16:
+        return widen_values<as_bf16>(x, n, y);
+    default:
+        return widen_values<as_f32>(x, n, y);
     }
 }
 
@@ -57,8 +59,8 @@ void widen_q8_values(const std::byte* rows, int head_dim, int stride, float* y) 
     }
 }
 
-/// Column c of the sixteen rows of bytes becomes row c: interleaving rows i and i + 8 four times moves every bit of a byte's
-/// (row, column) number round by half.
+/// Column c of the sixteen rows of bytes becomes row c: interleaving rows i and i + 8 four times moves every bit of a
+/// byte's (row, column) number round by half.
 inline void transpose_bytes(__m128i rows[16]) {
     __m128i next[16];
     for (int round = 0; round < 4; ++round) {

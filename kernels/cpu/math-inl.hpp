@@ -1,4 +1,5 @@
-// exp and tanh on sixteen lanes. Included once by each kernels_<isa>.cpp after its vec_<isa>.hpp; TROUPE_ISA is its namespace.
+// exp and tanh on sixteen lanes. Included once by each kernels_<isa>.cpp after its vec_<isa>.hpp; TROUPE_ISA is its
+// namespace.
 
 namespace troupe::kernels::TROUPE_ISA {
 namespace {
@@ -24,9 +25,9 @@ inline vf exp_tail(vf r) {
     return fma(p, r, set1(0.5f));
 }
 
-/// Within 1.5 units in the last place. exp(0) = 1 and exp(-inf) = 0 exactly, NaN stays NaN: outside the clamp the result
-/// rounds to 0 or infinity by itself, and the constants come first in min and max because those return their second operand
-/// on NaN. 2^n is applied in two halves, since it alone may overflow or be subnormal.
+/// Within 1.5 units in the last place. exp(0) = 1 and exp(-inf) = 0 exactly, NaN stays NaN: outside the clamp the
+/// result rounds to 0 or infinity by itself, and the constants come first in min and max because those return their
+/// second operand on NaN. 2^n is applied in two halves, since it alone may overflow or be subnormal.
 inline vf exp(vf x) {
     const vf clamped = min(set1(89.0f), max(set1(-105.0f), x));
     const auto [n, r] = reduce(clamped);

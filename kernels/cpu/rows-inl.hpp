@@ -1,12 +1,11 @@
-// Element-wise and row kernels. Tails run the same code on zero-padded lanes, so a value's bits do not depend on its place.
-// Included once by each kernels_<isa>.cpp after math-inl.hpp.
+// Element-wise and row kernels. Tails run the same code on zero-padded lanes, so a value's bits do not depend on its
+// place. Included once by each kernels_<isa>.cpp after math-inl.hpp.
 
 namespace troupe::kernels::TROUPE_ISA {
 namespace {
 
 /// Calls body(offset, count) for every sixteen values and for the rest. `count` is 16 but for the last call.
-template <class Body>
-inline void each_vector(std::int64_t n, Body body) {
+template <class Body> inline void each_vector(std::int64_t n, Body body) {
     std::int64_t i = 0;
     for (; i + lanes <= n; i += lanes) body(i, lanes);
     if (i < n) body(i, static_cast<int>(n - i));
@@ -52,7 +51,8 @@ inline vf cap_values(vf x, vf cap, vf inverse) { return mul(cap, tanh(mul(x, inv
 
 void softcap(float* x, std::int64_t n, float cap) {
     const vf c = set1(cap), inverse = set1(1.0f / cap);
-    each_vector(n, [&](std::int64_t i, int count) { store_some(x + i, cap_values(load_some(x + i, count), c, inverse), count); });
+    each_vector(n,
+        [&](std::int64_t i, int count) { store_some(x + i, cap_values(load_some(x + i, count), c, inverse), count); });
 }
 
 inline void rope_head_halves(float* x, int half, const float* cosines) {

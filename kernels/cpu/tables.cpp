@@ -16,14 +16,13 @@ namespace {
 constexpr std::int64_t task_values = 8192;
 
 /// body(begin, end) over pieces of [0, n) of about task_values / values_each items.
-template <class Body>
-void for_pieces(pool& threads, std::int64_t n, std::int64_t values_each, Body body) {
+template <class Body> void for_pieces(pool& threads, std::int64_t n, std::int64_t values_each, Body body) {
     const std::int64_t items = std::max<std::int64_t>(1, task_values / std::max<std::int64_t>(1, values_each));
     threads.run((n + items - 1) / items, [&](std::int64_t i, int) { body(i * items, std::min(n, (i + 1) * items)); });
 }
 
-void embed(context& c, dtype type, std::int64_t cols, const std::byte* table, const std::int32_t* ids, std::int64_t n, float scale,
-    float* y) {
+void embed(context& c, dtype type, std::int64_t cols, const std::byte* table, const std::int32_t* ids, std::int64_t n,
+    float scale, float* y) {
     const std::size_t row = row_bytes(type, cols);
     for_pieces(c.threads, n, cols, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
@@ -49,22 +48,26 @@ void rope_angles(context& c, const double* inv_freq, int half, const std::int32_
     });
 }
 
-template <const isa_kernels& isa, const linear_ops& products>
-struct on {
-    static std::size_t scratch_bytes(std::int64_t max_rows, std::int64_t max_cols, int n_heads, int head_dim, int n_threads) {
-        return std::max(products.scratch_bytes(max_rows, max_cols), attention_scratch_bytes(max_rows, n_heads, head_dim, n_threads));
+template <const isa_kernels& isa, const linear_ops& products> struct on {
+    static std::size_t scratch_bytes(
+        std::int64_t max_rows, std::int64_t max_cols, int n_heads, int head_dim, int n_threads) {
+        return std::max(products.scratch_bytes(max_rows, max_cols),
+            attention_scratch_bytes(max_rows, n_heads, head_dim, n_threads));
     }
     static std::size_t packed_bytes(dtype type, std::int64_t rows, std::int64_t cols) {
         return products.packed_bytes(type, rows, cols);
     }
-    static void pack(pool& threads, dtype type, std::int64_t rows, std::int64_t cols, const std::byte* src, std::byte* dst) {
+    static void pack(
+        pool& threads, dtype type, std::int64_t rows, std::int64_t cols, const std::byte* src, std::byte* dst) {
         products.pack(threads, type, rows, cols, src, dst);
     }
-    static void linear(context& c, const float* x, std::int64_t n, std::int64_t cols, const linear_job* jobs, int n_jobs) {
+    static void linear(
+        context& c, const float* x, std::int64_t n, std::int64_t cols, const linear_job* jobs, int n_jobs) {
         products.linear(c, x, n, cols, jobs, n_jobs);
     }
 
-    static void rms_norm(context& c, const float* x, const float* w, std::int64_t n, std::int64_t dim, float eps, float* y) {
+    static void rms_norm(
+        context& c, const float* x, const float* w, std::int64_t n, std::int64_t dim, float eps, float* y) {
         for_pieces(c.threads, n, dim, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t i = begin; i < end; ++i) {
                 const double mean = isa.sum_squares(x + i * dim, dim) / static_cast<double>(dim);
@@ -77,14 +80,18 @@ struct on {
         for_pieces(c.threads, n * dim, 1,
             [&](std::int64_t begin, std::int64_t end) { isa.add(x + begin, y + begin, end - begin); });
     }
-    static void gated(context& c, gate kind, const float* g, const float* u, std::int64_t n, std::int64_t dim, float* y) {
-        for_pieces(c.threads, n * dim, 2,
-            [&](std::int64_t begin, std::int64_t end) { isa.gated(kind, g + begin, u + begin, end - begin, y + begin); });
+    static void gated(
+        context& c, gate kind, const float* g, const float* u, std::int64_t n, std::int64_t dim, float* y) {
+        for_pieces(c.threads, n * dim, 2, [&](std::int64_t begin, std::int64_t end) {
+            isa.gated(kind, g + begin, u + begin, end - begin, y + begin);
+        });
     }
     static void softcap(context& c, float* x, std::int64_t n, std::int64_t dim, float cap) {
-        for_pieces(c.threads, n * dim, 2, [&](std::int64_t begin, std::int64_t end) { isa.softcap(x + begin, end - begin, cap); });
+        for_pieces(c.threads, n * dim, 2,
+            [&](std::int64_t begin, std::int64_t end) { isa.softcap(x + begin, end - begin, cap); });
     }
-    static void rope(context& c, float* x, std::int64_t n, int n_heads, int head_dim, int half, rope_pairs pairs, const float* angles) {
+    static void rope(context& c, float* x, std::int64_t n, int n_heads, int head_dim, int half, rope_pairs pairs,
+        const float* angles) {
         CHECK(2 * half <= head_dim);
         const std::int64_t width = static_cast<std::int64_t>(n_heads) * head_dim;
         for_pieces(c.threads, n, width, [&](std::int64_t begin, std::int64_t end) {
@@ -93,11 +100,12 @@ struct on {
         });
     }
 
-    static void kv_store(context& c, const kv_geometry& kv, std::size_t layer_offset, const attention_seq* seqs, int n_seqs,
-        const float* k, const float* v) {
+    static void kv_store(context& c, const kv_geometry& kv, std::size_t layer_offset, const attention_seq* seqs,
+        int n_seqs, const float* k, const float* v) {
         cpu::kv_store(isa, c, kv, layer_offset, seqs, n_seqs, k, v);
     }
-    static void attention(context& c, const attention_params& p, const attention_seq* seqs, int n_seqs, const float* q, float* out) {
+    static void attention(
+        context& c, const attention_params& p, const attention_seq* seqs, int n_seqs, const float* q, float* out) {
         cpu::attention(isa, c, p, seqs, n_seqs, q, out);
     }
     static bool all_finite(const float* x, std::int64_t n) { return isa.all_finite(x, n); }

@@ -1,5 +1,5 @@
-// Sixteen float lanes as two AVX2 registers: the operations the *-inl.hpp sources are written in. Its twin is vec_avx512.hpp;
-// each operation gives the same bits there.
+// Sixteen float lanes as two AVX2 registers: the operations the *-inl.hpp sources are written in. Its twin is
+// vec_avx512.hpp; each operation gives the same bits there.
 #pragma once
 
 #include <immintrin.h>
@@ -134,7 +134,8 @@ inline vf widen_bfloat(const void* p) {
     return {half(_mm_loadu_si128(q)), half(_mm_loadu_si128(q + 1))};
 }
 inline vf widen_int8(__m128i bytes) {
-    return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
+    return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+        _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
 }
 inline void narrow_half(vf a, void* p) {
     auto* q = static_cast<__m128i*>(p);

@@ -13,7 +13,9 @@ namespace {
 std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// One thread's scratch: sums [head_dim] in double, then one key or value [head_dim] in float.
-std::size_t thread_bytes(int head_dim) { return aligned(static_cast<std::size_t>(head_dim) * (sizeof(double) + sizeof(float))); }
+std::size_t thread_bytes(int head_dim) {
+    return aligned(static_cast<std::size_t>(head_dim) * (sizeof(double) + sizeof(float)));
+}
 
 struct reader {
     const attention_params& p;
@@ -61,8 +63,8 @@ void attend(const reader& r, int first, int last, const float* q, double* sums, 
 
 }  // namespace
 
-void kv_store(context& c, const kv_geometry& kv, std::size_t layer_offset, const attention_seq* seqs, int n_seqs, const float* k,
-    const float* v) {
+void kv_store(context& c, const kv_geometry& kv, std::size_t layer_offset, const attention_seq* seqs, int n_seqs,
+    const float* k, const float* v) {
     kv_check(kv);
     const std::int64_t width = static_cast<std::int64_t>(kv.n_kv_heads) * kv.head_dim;
     c.threads.run(n_seqs, [&](std::int64_t s, int) {
@@ -80,7 +82,8 @@ std::size_t attention_scratch_bytes(int, int head_dim, int n_threads) {
     return static_cast<std::size_t>(n_threads) * thread_bytes(head_dim);
 }
 
-void attention(context& c, const attention_params& p, const attention_seq* seqs, int n_seqs, const float* q, float* out) {
+void attention(
+    context& c, const attention_params& p, const attention_seq* seqs, int n_seqs, const float* q, float* out) {
     kv_check(p.kv);
     CHECK(p.n_heads % p.kv.n_kv_heads == 0);
     CHECK(c.scratch.size() >= attention_scratch_bytes(p.n_heads, p.kv.head_dim, c.threads.size()), "scratch");
@@ -91,7 +94,8 @@ void attention(context& c, const attention_params& p, const attention_seq* seqs,
             const int row = static_cast<int>(task / p.n_heads), head = static_cast<int>(task % p.n_heads);
             const int last = seq.pos + row;
             const int first = p.window > 0 ? std::max(0, last - p.window + 1) : 0;
-            auto* sums = reinterpret_cast<double*>(c.scratch.data() + static_cast<std::size_t>(thread) * thread_bytes(dim));
+            auto* sums =
+                reinterpret_cast<double*>(c.scratch.data() + static_cast<std::size_t>(thread) * thread_bytes(dim));
             const std::int64_t at = (static_cast<std::int64_t>(seq.first_row + row) * p.n_heads + head) * dim;
             attend({p, seq, head / group}, first, last, q + at, sums, reinterpret_cast<float*>(sums + dim), out + at);
         });

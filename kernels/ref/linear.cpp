@@ -1,4 +1,5 @@
-// Reference products: weights stay in file layout, a row is dequantized, the dot product runs in double over float activations.
+// Reference products: weights stay in file layout, a row is dequantized, the dot product runs in double over float
+// activations.
 #include <cstring>
 
 #include "core/check.hpp"
@@ -7,7 +8,8 @@
 namespace troupe::kernels::ref {
 namespace {
 
-constexpr std::int64_t tile = 8;  // rows of x a pass: independent sums, so that the chain of additions does not set the pace
+constexpr std::int64_t tile =
+    8;  // rows of x a pass: independent sums, so that the chain of additions does not set the pace
 
 std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 

@@ -13,8 +13,8 @@ std::size_t scratch_bytes(std::int64_t, std::int64_t max_cols, int n_heads, int 
     return std::max(linear_scratch_bytes(max_cols, n_threads), attention_scratch_bytes(n_heads, head_dim, n_threads));
 }
 
-void embed(context& c, dtype type, std::int64_t cols, const std::byte* table, const std::int32_t* ids, std::int64_t n, float scale,
-    float* y) {
+void embed(context& c, dtype type, std::int64_t cols, const std::byte* table, const std::int32_t* ids, std::int64_t n,
+    float scale, float* y) {
     const std::size_t row = row_bytes(type, cols);
     c.threads.run(n, [&](std::int64_t i, int) {
         float* out = y + i * cols;
@@ -78,7 +78,8 @@ void rotate(float& a, float& b, double cosine, double sine) {
     b = static_cast<float>(x * sine + y * cosine);
 }
 
-void rope(context& c, float* x, std::int64_t n, int n_heads, int head_dim, int half, rope_pairs pairs, const float* angles) {
+void rope(
+    context& c, float* x, std::int64_t n, int n_heads, int head_dim, int half, rope_pairs pairs, const float* angles) {
     CHECK(2 * half <= head_dim);
     c.threads.run(n, [&](std::int64_t i, int) {
         const float* cosines = angles + i * 2 * half;
@@ -86,7 +87,8 @@ void rope(context& c, float* x, std::int64_t n, int n_heads, int head_dim, int h
             float* head = x + (i * n_heads + h) * head_dim;
             for (int j = 0; j < half; ++j) {
                 const bool adjacent = pairs == rope_pairs::adjacent;
-                rotate(head[adjacent ? 2 * j : j], head[adjacent ? 2 * j + 1 : j + half], cosines[j], cosines[half + j]);
+                rotate(
+                    head[adjacent ? 2 * j : j], head[adjacent ? 2 * j + 1 : j + half], cosines[j], cosines[half + j]);
             }
         }
     });

@@ -14,7 +14,8 @@ std::size_t linear_scratch_bytes(std::int64_t max_cols, int n_threads);
 
 void kv_store(context& c, const kv_geometry& kv, std::size_t layer_offset, const attention_seq* seqs, int n_seqs,
     const float* k, const float* v);
-void attention(context& c, const attention_params& p, const attention_seq* seqs, int n_seqs, const float* q, float* out);
+void attention(
+    context& c, const attention_params& p, const attention_seq* seqs, int n_seqs, const float* q, float* out);
 std::size_t attention_scratch_bytes(int n_heads, int head_dim, int n_threads);
 
 }  // namespace troupe::kernels::ref

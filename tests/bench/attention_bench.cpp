@@ -63,8 +63,7 @@ struct setup {
 
     double clock() const { return threads.size() == 1 ? cpu_now() : now(); }
     /// Best time of a call in some `seconds` of calls: others on the machine only make it slower.
-    template <class Call>
-    double best_time(Call call, double share = 1) const {
+    template <class Call> double best_time(Call call, double share = 1) const {
         double best = 1e9;
         const double end = now() + seconds * share;
         do {
@@ -82,12 +81,14 @@ void run(const setup& s, const attention_case& a) {
     p.n_heads = a.n_heads;
     p.scale = 0.1f;
     p.window = a.window;
-    const int n_rows = a.n_seqs * a.n_rows, length = a.pos + a.n_rows, n_blocks = (length + kv_block_tokens - 1) / kv_block_tokens;
+    const int n_rows = a.n_seqs * a.n_rows, length = a.pos + a.n_rows,
+              n_blocks = (length + kv_block_tokens - 1) / kv_block_tokens;
     const std::size_t block = kv_layer_block_bytes(p.kv);
     std::vector<float> memory(block / 4 * static_cast<std::size_t>(n_blocks) * static_cast<std::size_t>(a.n_seqs));
     auto* bytes = reinterpret_cast<std::byte*>(memory.data());
     std::vector<std::vector<std::byte*>> blocks(static_cast<std::size_t>(a.n_seqs));
-    std::vector<std::byte> scratch(s.table.scratch_bytes(std::max(n_rows, length), 64, a.n_heads, a.head_dim, s.threads.size()) + 64);
+    std::vector<std::byte> scratch(
+        s.table.scratch_bytes(std::max(n_rows, length), 64, a.n_heads, a.head_dim, s.threads.size()) + 64);
     const std::size_t skip = (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64;
     context c{s.threads, {scratch.data() + skip, scratch.size() - 64}};
 
@@ -124,8 +125,8 @@ void run_rows(const setup& s, std::int64_t n, std::int64_t dim) {
     std::vector<float> angles(static_cast<std::size_t>(n) * 64);
     context c{s.threads, {}};
     const auto print = [&](const char* what, double t) {
-        std::printf("%-12s %5ld x %-6ld %10.2f us %8.2f ns a value\n", what, static_cast<long>(n), static_cast<long>(dim), 1e6 * t,
-            1e9 * t / static_cast<double>(n * dim));
+        std::printf("%-12s %5ld x %-6ld %10.2f us %8.2f ns a value\n", what, static_cast<long>(n),
+            static_cast<long>(dim), 1e6 * t, 1e9 * t / static_cast<double>(n * dim));
     };
     s.threads.begin_step();
     const auto measure = [&](const char* what, auto call) { print(what, s.best_time(call, 0.25)); };

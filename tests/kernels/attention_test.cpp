@@ -1,4 +1,5 @@
-// Attention and KV writes of every table against ref: shapes, windows, caps, KV types, borders of pieces, mixed batches.
+// Attention and KV writes of every table against ref: shapes, windows, caps, KV types, borders of pieces, mixed
+// batches.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -67,7 +68,8 @@ struct scenario {
         }
         table.kv_store(m.ctx(), p.kv, layer_offset, seqs.data(), static_cast<int>(seqs.size()), k.data(), v.data());
         for (std::size_t i = 0; i < spans.size() && p.window > 0; ++i)  // blocks behind the window are gone
-            for (int b = 0; (b + 1) * kv_block_tokens <= spans[i].pos - p.window + 1; ++b) memory[i].mutable_blocks()[b] = nullptr;
+            for (int b = 0; (b + 1) * kv_block_tokens <= spans[i].pos - p.window + 1; ++b)
+                memory[i].mutable_blocks()[b] = nullptr;
         floats out(q.size(), 1);
         table.attention(m.ctx(), p, seqs.data(), static_cast<int>(seqs.size()), q.data(), out.data());
         EXPECT_TRUE(out.intact());
@@ -75,10 +77,10 @@ struct scenario {
         return out;
     }
 
-    /// |difference| from ref. A score is off by head_dim roundings of products up to 4 each (values are below 2), times the
-    /// scale; the cap by 10 more roundings of its size; a weight by the factor e^(score error), an exp (3) and the two
-    /// factors of its merges; the sum over keys in order adds its own roundings, at most 128 a piece. Both numerator and
-    /// denominator carry these, and values are below 2.
+    /// |difference| from ref. A score is off by head_dim roundings of products up to 4 each (values are below 2), times
+    /// the scale; the cap by 10 more roundings of its size; a weight by the factor e^(score error), an exp (3) and the
+    /// two factors of its merges; the sum over keys in order adds its own roundings, at most 128 a piece. Both
+    /// numerator and denominator carry these, and values are below 2.
     double tolerance() const {
         int pieces = 1;
         for (const span_of_rows& s : spans) pieces = std::max(pieces, (s.pos + s.n_rows) / attention_piece + 1);
@@ -98,7 +100,8 @@ struct scenario {
     }
 };
 
-attention_params params(int n_heads, int n_kv_heads, int head_dim, dtype type = dtype::f16, int window = 0, float softcap = 0) {
+attention_params params(
+    int n_heads, int n_kv_heads, int head_dim, dtype type = dtype::f16, int window = 0, float softcap = 0) {
     attention_params p;
     p.kv = {type, n_kv_heads, head_dim};
     p.n_heads = n_heads;
@@ -109,7 +112,7 @@ attention_params params(int n_heads, int n_kv_heads, int head_dim, dtype type = 
 }
 
 class attention : public ::testing::TestWithParam<const ops*> {
- protected:
+   protected:
     const ops& table = *GetParam();
 };
 
@@ -149,7 +152,8 @@ TEST_P(attention, windows) {
     for (const int window : {1, 2, 15, 16, 17, 100, 128, 129, 300})
         for (const dtype type : {dtype::f16, dtype::q8_0}) {
             SCOPED_TRACE(window);
-            scenario(params(4, 1, 64, type, window), {{0, 40}, {127, 1}, {128, 3}, {400, 1}, {250, 30}}).expect_like_ref(table, 2);
+            scenario(params(4, 1, 64, type, window), {{0, 40}, {127, 1}, {128, 3}, {400, 1}, {250, 30}})
+                .expect_like_ref(table, 2);
         }
 }
 
@@ -174,7 +178,8 @@ TEST_P(attention, stored_bits_are_those_of_ref) {
         s.random.seed(3);  // the same order of blocks
         s.run(*available_tables()[0], 1, &expected);
         for (std::size_t i = 0; i < got.size(); ++i)
-            EXPECT_EQ(std::memcmp(got[i].memory().data(), expected[i].memory().data(), got[i].memory().size()), 0) << info(type).name;
+            EXPECT_EQ(std::memcmp(got[i].memory().data(), expected[i].memory().data(), got[i].memory().size()), 0)
+                << info(type).name;
     }
 }
 

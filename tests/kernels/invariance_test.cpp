@@ -26,7 +26,7 @@ void PrintTo(const shape& s, std::ostream* out) { *out << s.name; }
 
 /// A sequence of n tokens with fixed q, k and v, fed to a table in steps.
 class story {
- public:
+   public:
     story(const shape& s, int n, unsigned seed) : n_(n), random_(seed) {
         p_.kv = {s.type, s.n_kv_heads, s.head_dim};
         p_.n_heads = s.n_heads;
@@ -61,7 +61,7 @@ class story {
         return out;
     }
 
- private:
+   private:
     int n_;
     std::mt19937 random_;
     attention_params p_;
@@ -74,16 +74,20 @@ std::pair<floats, floats> run_together(story& a, story& b, const ops& table, int
     paged_kv kv_a(p.kv, a.n(), p.layer_offset, a.random()), kv_b(p.kv, b.n(), p.layer_offset, b.random());
     machine m(table, threads, chunk + 1, 64, p.n_heads, p.kv.head_dim);
     const auto width = static_cast<std::size_t>(a.q_width()), kv_width = static_cast<std::size_t>(a.kv_width());
-    std::pair<floats, floats> out{floats(static_cast<std::size_t>(a.n()) * width), floats(static_cast<std::size_t>(b.n()) * width)};
+    std::pair<floats, floats> out{
+        floats(static_cast<std::size_t>(a.n()) * width), floats(static_cast<std::size_t>(b.n()) * width)};
     const auto rows = static_cast<std::size_t>(chunk) + 1;
     floats q(rows * width), k(rows * kv_width), v(rows * kv_width), y(rows * width);
     for (int step = 0, pos = 0; step < a.n() || pos < b.n(); ++step) {
         std::vector<attention_seq> seqs;
         int row = 0;
         const auto take = [&](story& s, int from, int n, std::byte* const* blocks) {
-            std::copy_n(s.q(from), static_cast<std::size_t>(n) * width, q.data() + static_cast<std::size_t>(row) * width);
-            std::copy_n(s.k(from), static_cast<std::size_t>(n) * kv_width, k.data() + static_cast<std::size_t>(row) * kv_width);
-            std::copy_n(s.v(from), static_cast<std::size_t>(n) * kv_width, v.data() + static_cast<std::size_t>(row) * kv_width);
+            std::copy_n(
+                s.q(from), static_cast<std::size_t>(n) * width, q.data() + static_cast<std::size_t>(row) * width);
+            std::copy_n(
+                s.k(from), static_cast<std::size_t>(n) * kv_width, k.data() + static_cast<std::size_t>(row) * kv_width);
+            std::copy_n(
+                s.v(from), static_cast<std::size_t>(n) * kv_width, v.data() + static_cast<std::size_t>(row) * kv_width);
             seqs.push_back({row, n, from, blocks});
             row += n;
         };
@@ -103,7 +107,7 @@ std::pair<floats, floats> run_together(story& a, story& b, const ops& table, int
 
 using parameter = std::tuple<const ops*, shape>;
 class invariance : public ::testing::TestWithParam<parameter> {
- protected:
+   protected:
     const ops& table = *std::get<0>(GetParam());
     const shape& s = std::get<1>(GetParam());
 };
@@ -132,8 +136,9 @@ TEST_P(invariance, neighbours) {
 
 INSTANTIATE_TEST_SUITE_P(tables, invariance,
     ::testing::Combine(::testing::ValuesIn(available_tables()),
-        ::testing::Values(shape{"plain", 3, 1, 64, dtype::f16, 0, 0}, shape{"grouped_window", 8, 2, 32, dtype::bf16, 50, 0},
-            shape{"cap_odd_dim", 2, 2, 40, dtype::f32, 140, 20}, shape{"q8", 4, 1, 64, dtype::q8_0, 0, 0})),
+        ::testing::Values(shape{"plain", 3, 1, 64, dtype::f16, 0, 0},
+            shape{"grouped_window", 8, 2, 32, dtype::bf16, 50, 0}, shape{"cap_odd_dim", 2, 2, 40, dtype::f32, 140, 20},
+            shape{"q8", 4, 1, 64, dtype::q8_0, 0, 0})),
     [](const auto& test) { return std::string(std::get<0>(test.param)->name) + "_" + std::get<1>(test.param).name; });
 
 /// A long context is cut along its pieces when threads would stand idle, and not on one thread: the bits are the same.

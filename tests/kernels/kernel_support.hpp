@@ -18,10 +18,10 @@ namespace troupe::kernels::testing {
 
 inline constexpr double half_ulp = 0x1p-24;  ///< relative rounding error of one float operation
 
-/// n floats at a chosen misalignment, between NaNs: what is read beyond the ends shows in results, what is written there
-/// shows in intact().
+/// n floats at a chosen misalignment, between NaNs: what is read beyond the ends shows in results, what is written
+/// there shows in intact().
 class floats {
- public:
+   public:
     explicit floats(std::size_t n, std::size_t misalign = 0);
     floats(const floats& other);
     floats& operator=(const floats&) = delete;
@@ -33,9 +33,11 @@ class floats {
     float operator[](std::size_t i) const { return data()[i]; }
     floats& fill(std::mt19937& random, float low = -2, float high = 2);
     bool intact() const;
-    bool same_bits(const floats& other) const { return n_ == other.n_ && std::memcmp(data(), other.data(), n_ * 4) == 0; }
+    bool same_bits(const floats& other) const {
+        return n_ == other.n_ && std::memcmp(data(), other.data(), n_ * 4) == 0;
+    }
 
- private:
+   private:
     struct free_aligned {
         void operator()(float* p) const;
     };
@@ -45,13 +47,13 @@ class floats {
 
 /// 64-byte aligned bytes, filled with 0xff (as floats of any width: NaN).
 class bytes {
- public:
+   public:
     explicit bytes(std::size_t n);
     std::byte* data() { return reinterpret_cast<std::byte*>(lines_.data()); }
     std::size_t size() const { return n_; }
     std::span<std::byte> span() { return {data(), n_}; }
 
- private:
+   private:
     struct alignas(64) line {
         std::byte b[64];
     };
@@ -61,11 +63,12 @@ class bytes {
 
 /// A pool and scratch of exactly the size a table asks for.
 class machine {
- public:
-    machine(const ops& table, int n_threads, std::int64_t max_rows, std::int64_t max_cols, int n_heads = 1, int head_dim = 64);
+   public:
+    machine(const ops& table, int n_threads, std::int64_t max_rows, std::int64_t max_cols, int n_heads = 1,
+        int head_dim = 64);
     context& ctx() { return context_; }
 
- private:
+   private:
     pool threads_;
     bytes scratch_;
     context context_;
@@ -73,19 +76,21 @@ class machine {
 
 /// One sequence's KV memory: its blocks in random order, `offset` bytes of foreign data before the layer.
 class paged_kv {
- public:
+   public:
     paged_kv(const kv_geometry& g, int n_tokens, std::size_t offset, std::mt19937& random);
     std::byte* const* blocks() const { return pointers_.data(); }
     std::byte** mutable_blocks() { return pointers_.data(); }
     bytes& memory() { return memory_; }
     std::size_t block_bytes() const { return block_bytes_; }
 
- private:
+   private:
     std::size_t block_bytes_;
     bytes memory_;
     std::vector<std::byte*> pointers_;
 };
 
-inline std::string table_name(const ::testing::TestParamInfo<const ops*>& info) { return std::string(info.param->name); }
+inline std::string table_name(const ::testing::TestParamInfo<const ops*>& info) {
+    return std::string(info.param->name);
+}
 
 }  // namespace troupe::kernels::testing

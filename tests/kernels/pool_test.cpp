@@ -1,4 +1,5 @@
-// Thread pool: every task exactly once, effects visible to the caller, steps nest, and idle helpers use no processor time.
+// Thread pool: every task exactly once, effects visible to the caller, steps nest, and idle helpers use no processor
+// time.
 #include "kernels/pool.hpp"
 
 #include <gtest/gtest.h>
@@ -57,10 +58,13 @@ TEST(pool, plain_memory_flows_from_run_to_run) {
     const auto next = [](std::int64_t value, std::int64_t i) { return (value * 31 + i) % 1000003; };
     p.begin_step();
     for (int round = 0; round < 5000; ++round)
-        p.run(64, [&](std::int64_t i, int) { values[static_cast<std::size_t>(i)] = next(values[static_cast<std::size_t>(i)], i); });
+        p.run(64, [&](std::int64_t i, int) {
+            values[static_cast<std::size_t>(i)] = next(values[static_cast<std::size_t>(i)], i);
+        });
     p.end_step();
     for (int round = 0; round < 5000; ++round)
-        for (std::int64_t i = 0; i < 64; ++i) expected[static_cast<std::size_t>(i)] = next(expected[static_cast<std::size_t>(i)], i);
+        for (std::int64_t i = 0; i < 64; ++i)
+            expected[static_cast<std::size_t>(i)] = next(expected[static_cast<std::size_t>(i)], i);
     EXPECT_EQ(values, expected);
 }
 

@@ -16,7 +16,7 @@ using testing::half_ulp;
 using testing::machine;
 
 class rows : public ::testing::TestWithParam<const ops*> {
- protected:
+   protected:
     const ops& fast = *GetParam();
     const ops& ref = *available_tables()[0];
     std::mt19937 random{7};
@@ -24,8 +24,7 @@ class rows : public ::testing::TestWithParam<const ops*> {
     machine r{ref, 1, 64, 8192};
 
     /// body(n, dim, misalign) for the lengths that matter.
-    template <class Body>
-    void each_shape(Body body) {
+    template <class Body> void each_shape(Body body) {
         for (std::int64_t dim = 1; dim <= 33; ++dim) body(1 + dim % 3, dim, static_cast<std::size_t>(dim % 5));
         for (const std::int64_t dim : {64, 577, 640, 1536, 5000}) body(5, dim, static_cast<std::size_t>(dim % 7));
     }
@@ -35,12 +34,14 @@ class rows : public ::testing::TestWithParam<const ops*> {
 TEST_P(rows, rms_norm) {
     // y = x * factor * w: the sum is in double, then factor, two products and ref's own result round once each.
     each_shape([&](std::int64_t n, std::int64_t dim, std::size_t misalign) {
-        floats x(count(n, dim), misalign), w(static_cast<std::size_t>(dim), misalign + 1), y(count(n, dim), 2), expected(count(n, dim));
+        floats x(count(n, dim), misalign), w(static_cast<std::size_t>(dim), misalign + 1), y(count(n, dim), 2),
+            expected(count(n, dim));
         x.fill(random), w.fill(random);
         for (const float* weights : {static_cast<const float*>(w.data()), static_cast<const float*>(nullptr)}) {
             fast.rms_norm(m.ctx(), x.data(), weights, n, dim, 1e-5f, y.data());
             ref.rms_norm(r.ctx(), x.data(), weights, n, dim, 1e-5f, expected.data());
-            for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i], 4 * half_ulp * std::abs(expected[i])) << dim;
+            for (std::size_t i = 0; i < y.size(); ++i)
+                ASSERT_NEAR(y[i], expected[i], 4 * half_ulp * std::abs(expected[i])) << dim;
         }
         floats in_place(x);
         fast.rms_norm(m.ctx(), x.data(), w.data(), n, dim, 1e-5f, y.data());
@@ -62,8 +63,9 @@ TEST_P(rows, add_is_exact) {
 }
 
 TEST_P(rows, gated) {
-    // x / (1 + e^-z) * u: exp 3 half units, 1 +, /, * u and ref one each; z of GELU carries a relative error of about three
-    // roundings, which exp turns into |z| times that. Where e^-z overflows the result is 0 instead of below 1e-35.
+    // x / (1 + e^-z) * u: exp 3 half units, 1 +, /, * u and ref one each; z of GELU carries a relative error of about
+    // three roundings, which exp turns into |z| times that. Where e^-z overflows the result is 0 instead of below
+    // 1e-35.
     for (const gate kind : {gate::silu, gate::gelu_tanh}) {
         each_shape([&](std::int64_t n, std::int64_t dim, std::size_t misalign) {
             floats g(count(n, dim), misalign), u(count(n, dim), 1), y(count(n, dim), 2), expected(count(n, dim));
@@ -91,7 +93,8 @@ TEST_P(rows, softcap) {
         floats expected(x);
         fast.softcap(m.ctx(), x.data(), n, dim, 30.0f);
         ref.softcap(r.ctx(), expected.data(), n, dim, 30.0f);
-        for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], expected[i], 10 * half_ulp * std::abs(expected[i]));
+        for (std::size_t i = 0; i < x.size(); ++i)
+            ASSERT_NEAR(x[i], expected[i], 10 * half_ulp * std::abs(expected[i]));
         ASSERT_TRUE(x.intact());
     });
 }

@@ -22,18 +22,18 @@ const isa_kernels& wide = avx512_emulated::kernel_set;
 const isa_kernels& narrow = avx2::kernel_set;
 
 class emulated : public ::testing::Test {
- protected:
+   protected:
     std::mt19937 random{3};
     void SetUp() override { ASSERT_TRUE(table("avx2").ok()) << "this test needs a processor with AVX2"; }
 
     /// One output array from each set, lengths 1..35 and a long one.
-    template <class Body>
-    void expect_same(Body body) {
+    template <class Body> void expect_same(Body body) {
         for (std::int64_t n = 1; n <= 36; ++n) {
             const std::int64_t length = n == 36 ? 1000 : n;
             floats x(static_cast<std::size_t>(length), 1), u(x.size());
             x.fill(random, -20, 20), u.fill(random);
-            if (length == 1000) x[1] = 0, x[2] = -0.0f, x[3] = INFINITY, x[4] = -INFINITY, x[5] = NAN, x[6] = 1e30f, x[7] = -1e30f;
+            if (length == 1000)
+                x[1] = 0, x[2] = -0.0f, x[3] = INFINITY, x[4] = -INFINITY, x[5] = NAN, x[6] = 1e30f, x[7] = -1e30f;
             floats a(x.size(), 2), b(x.size(), 2);
             body(wide, x, u, a.data());
             body(narrow, x, u, b.data());
@@ -48,10 +48,15 @@ std::int64_t length_of(const floats& x) { return static_cast<std::int64_t>(x.siz
 TEST_F(emulated, element_wise) {
     expect_same([](const isa_kernels& k, floats& x, floats&, float* y) { k.exp(x.data(), length_of(x), y); });
     expect_same([](const isa_kernels& k, floats& x, floats&, float* y) { k.tanh(x.data(), length_of(x), y); });
-    expect_same([](const isa_kernels& k, floats& x, floats& u, float* y) { k.gated(gate::silu, x.data(), u.data(), length_of(x), y); });
-    expect_same(
-        [](const isa_kernels& k, floats& x, floats& u, float* y) { k.gated(gate::gelu_tanh, x.data(), u.data(), length_of(x), y); });
-    expect_same([](const isa_kernels& k, floats& x, floats& u, float* y) { k.scale_row(x.data(), 0.3f, u.data(), length_of(x), y); });
+    expect_same([](const isa_kernels& k, floats& x, floats& u, float* y) {
+        k.gated(gate::silu, x.data(), u.data(), length_of(x), y);
+    });
+    expect_same([](const isa_kernels& k, floats& x, floats& u, float* y) {
+        k.gated(gate::gelu_tanh, x.data(), u.data(), length_of(x), y);
+    });
+    expect_same([](const isa_kernels& k, floats& x, floats& u, float* y) {
+        k.scale_row(x.data(), 0.3f, u.data(), length_of(x), y);
+    });
     expect_same([](const isa_kernels& k, floats& x, floats& u, float* y) {
         std::copy_n(x.data(), x.size(), y);
         k.add(y, u.data(), length_of(x));

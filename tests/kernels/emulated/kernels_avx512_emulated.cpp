@@ -29,12 +29,8 @@
 // Intrinsics this SIMDe lacks, lane by lane from their definitions.
 namespace {
 
-template <class T, int n>
-struct lanes_of {
-    T v[n];
-};
-template <class To, class From>
-To bits(const From& from) {
+template <class T, int n> struct lanes_of { T v[n]; };
+template <class To, class From> To bits(const From& from) {
     static_assert(sizeof(To) == sizeof(From));
     To to;
     __builtin_memcpy(&to, &from, sizeof to);
@@ -44,8 +40,7 @@ using floats16 = lanes_of<float, 16>;
 using ints16 = lanes_of<int, 16>;
 
 /// to[i] = convert(from[i]) over n lanes.
-template <class To, class Out, class In, int n, class Convert>
-To map(const lanes_of<In, n>& in, Convert convert) {
+template <class To, class Out, class In, int n, class Convert> To map(const lanes_of<In, n>& in, Convert convert) {
     lanes_of<Out, n> out;
     for (int i = 0; i < n; ++i) out.v[i] = convert(in.v[i]);
     return bits<To>(out);
@@ -61,16 +56,19 @@ simde__m512i emulated_cvtps_epi32(simde__m512 a) {  // round to nearest even; wh
     });
 }
 simde__m512i emulated_cvtepi8_epi32(__m128i a) {
-    return map<simde__m512i, int>(bits<lanes_of<signed char, 16>>(a), [](signed char x) { return static_cast<int>(x); });
+    return map<simde__m512i, int>(
+        bits<lanes_of<signed char, 16>>(a), [](signed char x) { return static_cast<int>(x); });
 }
 simde__m512i emulated_cvtepu16_epi32(__m256i a) {
-    return map<simde__m512i, int>(bits<lanes_of<unsigned short, 16>>(a), [](unsigned short x) { return static_cast<int>(x); });
+    return map<simde__m512i, int>(
+        bits<lanes_of<unsigned short, 16>>(a), [](unsigned short x) { return static_cast<int>(x); });
 }
 simde__m512d emulated_cvtps_pd(__m256 a) {
     return map<simde__m512d, double>(bits<lanes_of<float, 8>>(a), [](float x) { return static_cast<double>(x); });
 }
 simde__m512 emulated_cvtph_ps(__m256i a) {
-    const __m256 halves[2] = {_mm256_cvtph_ps(_mm256_castsi256_si128(a)), _mm256_cvtph_ps(_mm256_extracti128_si256(a, 1))};
+    const __m256 halves[2] = {
+        _mm256_cvtph_ps(_mm256_castsi256_si128(a)), _mm256_cvtph_ps(_mm256_extracti128_si256(a, 1))};
     return bits<simde__m512>(halves);
 }
 __m256i emulated_cvtps_ph(simde__m512 a) {
