@@ -36,6 +36,8 @@ bool from_front(executor_self* self) {
 caf::behavior executor_behavior(executor_self* self, executor_parts parts, caf::node_id front) {
     self->state.parts = std::move(parts);
     self->state.front = std::move(front);
+    // CAF's default would end the executor when the front answers one of its answers with an error.
+    self->set_error_handler([](caf::error& e) { log::warn("executor_error message=\"{}\"", from_caf_error(e).message); });
     return {
         [self](attach_atom, const caf::actor& scheduler) -> caf::result<executor_info> {
             if (!from_front(self)) return refused();

@@ -56,8 +56,9 @@ void fault_injector::count(armed& f) {
 }
 
 fault_injector::step_faults fault_injector::begin_step(bool watched) {
-    std::lock_guard lock(mutex_);
     step_faults due;
+    std::string fatal;
+    std::unique_lock lock(mutex_);
     for (armed& f : armed_) {
         if (f.steps_left > 0) {
             --f.steps_left;
@@ -71,10 +72,12 @@ fault_injector::step_faults fault_injector::begin_step(bool watched) {
         } else if (f.kind == "slow") {
             due.slow_ms += f.slow_ms;
         } else {
-            fire_fatal(f.kind);
+            fatal = f.kind;
         }
     }
     std::erase_if(armed_, [](const armed& f) { return f.times <= 0; });
+    lock.unlock();  // a hang must not hold it: the executor's actor arms faults too
+    if (!fatal.empty()) fire_fatal(fatal);
     return due;
 }
 

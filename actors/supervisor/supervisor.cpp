@@ -64,6 +64,8 @@ class supervisor : public caf::event_based_actor {
         host_->set_sink([to = caf::actor_cast<caf::actor_addr>(this)](child_event e) {
             if (auto alive = caf::actor_cast<caf::actor>(to)) caf::anon_send(alive, std::move(e));
         });
+        // CAF's default would end the supervisor when somebody answers one of its messages with an error.
+        set_error_handler([](caf::error& e) { log::warn("supervisor_error message=\"{}\"", from_caf_error(e).message); });
         start();
         return {
             [this](const child_event& e) { on_event(e); },
@@ -141,7 +143,8 @@ class supervisor : public caf::event_based_actor {
         stall_.reset(clock().now());
         next_heartbeat_ = clock().now() + heartbeat_every;
         cached_until_ = {};
-        for (const auto& f : faults_.armed()) send(executor_, f);
+        for (const auto& f : faults_.armed())
+            request(executor_, hello_deadline, f).then([](bool) {}, [](const caf::error&) {});
         for (auto& p : std::exchange(fault_promises_, {})) p.deliver(true);
         send(scheduler_, executor_up{executor_, i});
         log_.add("ready", epoch_, fmt::format("pid {}", i.pid));

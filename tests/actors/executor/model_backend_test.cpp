@@ -30,7 +30,9 @@ std::vector<token_id> run(const executor_arguments& a, const std::vector<token_i
     plan_runner runner(b, page, faults, [](sequence_id) { return false; });
     EXPECT_TRUE(runner.warm_up());
     EXPECT_GT(page.progress, 1u);
-    plan_writer w(b.layout().groups[0].blocks_per_segment, b.layout().groups.size());
+    std::vector<std::uint32_t> blocks_per_segment;
+    for (const auto& g : b.layout().groups) blocks_per_segment.push_back(g.blocks_per_segment);
+    plan_writer w(blocks_per_segment);
     const sequence_params params{.temperature = 0.8f, .top_p = 0.9f, .top_k = 30, .n_logprobs = 1, .seed = 5, .max_tokens = 500};
     std::vector<token_id> out;
     const auto size = static_cast<std::int32_t>(tokens.size());

@@ -11,8 +11,9 @@ namespace troupe::test {
 
 class plan_writer {
  public:
-    explicit plan_writer(std::uint32_t blocks_per_segment = 4, std::size_t groups = 1, std::uint64_t epoch = 1)
-        : blocks_per_segment_(blocks_per_segment), groups_(groups), epoch_(epoch) {}
+    /// One number a layer group.
+    explicit plan_writer(std::vector<std::uint32_t> blocks_per_segment = {4}, std::uint64_t epoch = 1)
+        : blocks_per_segment_(std::move(blocks_per_segment)), epoch_(epoch) {}
 
     actors::plan next() { return {.epoch = epoch_, .id = ++plans_}; }
 
@@ -26,7 +27,7 @@ class plan_writer {
         actors::plan_row r{.seq = id, .pos = pos, .n = n, .sample = sample};
         auto& have = blocks_[id];
         const auto need = static_cast<std::uint32_t>((pos + n + model::block_tokens - 1) / model::block_tokens);
-        for (std::uint32_t g = 0; g < groups_ && need > have; ++g) {
+        for (std::uint32_t g = 0; g < blocks_per_segment_.size() && need > have; ++g) {
             actors::table_delta d{g, have, {}};
             while (d.first + d.blocks.size() < need) d.blocks.push_back(take(p, g));
             r.tables.push_back(std::move(d));
@@ -41,13 +42,13 @@ class plan_writer {
         auto& [next, end] = free_[group];
         if (next == end) {
             p.ops.push_back({actors::kv_op_kind::commit_segment, 0, 0, segments_});
-            next = segments_++ * blocks_per_segment_;
-            end = next + blocks_per_segment_;
+            next = segments_++ * blocks_per_segment_[group];
+            end = next + blocks_per_segment_[group];
         }
         return next++;
     }
-    std::uint32_t blocks_per_segment_, segments_ = 0;
-    std::size_t groups_;
+    std::vector<std::uint32_t> blocks_per_segment_;
+    std::uint32_t segments_ = 0;
     std::uint64_t epoch_, plans_ = 0;
     std::map<actors::sequence_id, std::uint32_t> blocks_;
     std::map<std::uint32_t, std::pair<model::block_id, model::block_id>> free_;

@@ -279,7 +279,7 @@ TEST(plan_runner, a_copied_block_continues_like_the_original) {
 TEST(plan_runner, sees_every_layer_group) {
     const auto run = [](std::int32_t chunk) {
         bench b({.windows = {0, 24}});
-        plan_writer w(4, 2);
+        plan_writer w({4, 4});
         return ids(generate(b, w, 1, prompt(70), 70, sampled(), 20, chunk));
     };
     EXPECT_EQ(run(70), run(9));

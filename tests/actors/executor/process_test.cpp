@@ -91,7 +91,7 @@ caf::behavior fake_scheduler(caf::stateful_actor<scheduler_state>* self, std::sh
     return {
         [=](executor_up& up) {
             seen->put({"up", up.info.epoch, up.info.pid});
-            self->state = {up.executor, plan_writer(4, 1, up.info.epoch), 0};
+            self->state = {up.executor, plan_writer({4}, up.info.epoch), 0};
             next();
         },
         [=](const executor_down& down) {
@@ -210,6 +210,7 @@ TEST_F(process_test, a_fault_fires_as_often_as_asked_over_all_incarnations) {
     for (int i = 0; i < 10; ++i) seen_->wait("result");
     const auto restarts = ask<supervisor_counters>(counters_atom::value).restarts;
     EXPECT_EQ(restarts, (std::map<std::string, std::uint64_t>{{"crash", 3}}));
+    EXPECT_EQ(ask<health_report>(health_atom::value).status, "ok");
 }
 
 TEST_F(process_test, a_frozen_idle_process_is_not_called_healthy) {
