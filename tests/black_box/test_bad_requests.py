@@ -28,7 +28,7 @@ BAD_CHAT = [
     (chat(top_k=0.01), 400, "invalid_request", "top_k"), (chat(top_k=-2), 400, "invalid_request", "top_k"),
     (chat(repeat_penalty=0), 400, "invalid_request", "repeat_penalty"), (chat(presence_penalty=3), 400, "invalid_request", "presence_penalty"),
     (chat(max_tokens=0), 400, "invalid_request", "max_tokens"), (chat(max_tokens=1.5), 400, "invalid_request", "max_tokens"),
-    (chat(max_tokens=10**30), 400, "invalid_request", "max_tokens"), (chat(n=0), 400, "invalid_request", "n"),
+    (chat(max_tokens=10**30), 400, "invalid_request", None), (chat(n=0), 400, "invalid_request", "n"),
     (chat(n=2), 400, "unsupported_parameter", "n"), (chat(seed="x"), 400, "invalid_request", "seed"),
     (chat(stop=[""]), 400, "invalid_request", "stop"), (chat(stop=["x"] * 17), 400, "invalid_request", "stop"), (chat(stop=5), 400, "invalid_request", "stop"),
     (chat(logit_bias={"999999": 1}), 400, "invalid_request", "logit_bias"), (chat(logit_bias={"1": 101}), 400, "invalid_request", "logit_bias"),

@@ -14,9 +14,9 @@ SCRIPT = {
     "after": {
         "E": ["so ", 0xF0, 0x9F, 0x98, 0x80, " yes", {"end": "<|eot|>"}],
         "B": ["bad", 0xED, 0xA0, 0x81, " end", 0xC3, {"end": True}],
-        "S": ["one ", "two", " thr", "ee fo", "ur five", {"end": "<|eom|>"}],
+        "S": ["one ", "two", " thr", "ee fo", "ur five", {"end": "<|eom_id|>"}],
     },
-    "end_tokens": ["<|eot|>", "<|eom|>"],
+    "end_tokens": ["<|eot|>", "<|eom_id|>"],
 }
 
 
@@ -55,7 +55,7 @@ class ScriptedModel(unittest.TestCase):
         for prompt in "EBS":
             text, reason = self.complete(prompt)
             self.assertEqual(reason, "stop")
-            for mark in ("<|eot|>", "<|eom|>", "</s>"):
+            for mark in ("<|eot|>", "<|eom_id|>", "</s>"):
                 self.assertNotIn(mark, text)
 
     def test_stop_strings_over_token_borders(self):
