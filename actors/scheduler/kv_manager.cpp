@@ -105,6 +105,11 @@ bool kv_manager::evict_foreign(std::size_t group) {
 
 // ---- a sequence's life -----------------------------------------------------------------------------------------------
 
+std::int64_t kv_manager::start(sequence_kv& s, std::span<const token_id> tokens, std::int64_t most) {
+    const std::int64_t covered = adopt(s, cache_.find(tokens, most));
+    return covered >= 0 ? covered : adopt(s, cache_.find(tokens, most, false));
+}
+
 std::int64_t kv_manager::adopt(sequence_kv& s, prefix_cache::match m) {
     s = {};
     s.groups.resize(layout_.groups.size());
@@ -134,6 +139,10 @@ std::int64_t kv_manager::adopt(sequence_kv& s, prefix_cache::match m) {
     cache_.unpin(m.copy_from);
     // While room was made, the window's reference may have gone.
     const bool whole = std::find(m.copy_from->blocks.begin(), m.copy_from->blocks.end(), no_block) == m.copy_from->blocks.end();
+    if ((!room || !whole) && !m.whole_usable) {
+        release(s);
+        return -1;
+    }
     if (!room || !whole) return covered;
     for (std::size_t g = 0; g < s.groups.size(); ++g)
         ops_.push_back({kv_op_kind::copy_block, static_cast<std::uint32_t>(g), m.copy_from->blocks[g], s.groups[g].blocks.back()});

@@ -48,7 +48,10 @@ class kv_manager {
     void prepare(const block_need& more);
 
     prefix_cache::match find(std::span<const token_id> tokens, std::int64_t most) const { return cache_.find(tokens, most); }
-    /// Starts a sequence on what the cache has. Copies its partial block if a block is to be had at once. Returns the tokens covered.
+    /// Starts a sequence on the longest usable prefix of at most `most` tokens. Returns the tokens covered.
+    std::int64_t start(sequence_kv& s, std::span<const token_id> tokens, std::int64_t most);
+    /// Starts a sequence on what the cache has. Copies its partial block if a block is to be had at once. Returns the tokens covered;
+    /// -1 (and nothing is held) if without the copy the match is not usable.
     std::int64_t adopt(sequence_kv& s, prefix_cache::match m);
     /// Blocks for positions [0, end). On `soon` and `short_` the sequence keeps what it got.
     got extend(sequence_kv& s, std::int64_t end);

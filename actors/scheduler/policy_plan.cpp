@@ -167,7 +167,7 @@ bool scheduler_policy::start(entry& e, steady_time now) {
         return true;
     }
     e.prompt_logprobs.clear();
-    e.n_sub = e.kv_ok = kv_->adopt(e.kv, scores ? prefix_cache::match{} : kv_->find(e.tokens, e.known() - 1));
+    e.n_sub = e.kv_ok = kv_->start(e.kv, e.tokens, scores ? 0 : e.known() - 1);
     e.seq = next_seq_++;
     e.opened = e.sampled = false;
     e.publish = true;

@@ -41,7 +41,7 @@ prefix_cache::~prefix_cache() = default;
 
 // ---- finding ---------------------------------------------------------------------------------------------------------
 
-prefix_cache::match prefix_cache::find(std::span<const token_id> tokens, std::int64_t most) const {
+prefix_cache::match prefix_cache::find(std::span<const token_id> tokens, std::int64_t most, bool parts) const {
     CHECK(most <= static_cast<std::int64_t>(tokens.size()));
     const auto rest = [&](std::int64_t i) { return tokens.subspan(static_cast<std::size_t>(i * block)); };
     std::vector<node*> path;
@@ -59,8 +59,9 @@ prefix_cache::match prefix_cache::find(std::span<const token_id> tokens, std::in
     }
     // A part of the next block may be usable where its start is not: the window has moved on.
     match m;
-    for (auto i = static_cast<std::int64_t>(path.size()); i >= best && m.copied == 0; --i) {
+    for (auto i = static_cast<std::int64_t>(path.size()); parts && i >= best && m.copied == 0; --i) {
         partial(m, i == 0 ? root_ : *path[static_cast<std::size_t>(i - 1)], i, rest(i), most - i * block, reach[static_cast<std::size_t>(i)]);
+        m.whole_usable = m.copied == 0 || i == best;
         if (m.copied > 0) best = i;
     }
     m.path.assign(path.begin(), path.begin() + best);

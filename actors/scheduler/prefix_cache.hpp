@@ -37,6 +37,7 @@ class prefix_cache {
         std::vector<node*> path;
         node* copy_from = nullptr;
         std::int32_t copied = 0;
+        bool whole_usable = true;  ///< false: without the copied tokens the shared blocks do not cover the windows
         std::int64_t n_tokens() const { return static_cast<std::int64_t>(path.size()) * model::block_tokens + copied; }
     };
 
@@ -44,7 +45,8 @@ class prefix_cache {
     ~prefix_cache();
 
     /// The longest usable L <= most: full-attention blocks cover [0, L), window blocks [max(0, L - W + 1), L).
-    match find(std::span<const token_id> tokens, std::int64_t most) const;
+    /// parts: share a part of a block by copy.
+    match find(std::span<const token_id> tokens, std::int64_t most, bool parts = true) const;
     void touch(const match& m);
 
     /// The node for these 16 tokens below `parent` (null: the root). A new one takes a reference to each given block;

@@ -43,7 +43,7 @@ TEST(SchedulerSimulation, EveryRequestEndsOnceWithItsTextAndNothingLeaks) {
         run_seed(seed);
         return;
     }
-    const auto count = from_environment("TROUPE_SIM_COUNT", 300);
+    const auto count = from_environment("TROUPE_SIM_COUNT", 400);
     scheduler_counters sum;
     for (std::uint64_t seed = 1; seed <= count && !HasFailure(); ++seed) add(sum, run_seed(seed));
     if (count < 300 || HasFailure()) return;
