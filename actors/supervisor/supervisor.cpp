@@ -177,6 +177,7 @@ class supervisor : public caf::event_based_actor {
         const std::string reason = death_.load_failed ? "load_failed: " + load_error_->message : describe(cause, exit);
         if (was_ready) send(scheduler_, executor_down{epoch_, std::string(actors::name(cause)), plan_started});
         if (drain_promise_.pending()) return finish_drain();
+        phase_ = executor_phase::waiting;
         log_.add("fault", epoch_, reason);
         last_fault_ = reason;
         if (cause == death_cause::device_lost) degraded_until_ = clock().now() + quiet_period;
@@ -200,8 +201,6 @@ class supervisor : public caf::event_based_actor {
         } else if (next.delay.count() == 0) {
             answer_probes(report());
             return start();
-        } else {
-            phase_ = executor_phase::waiting;
         }
         answer_probes(report());
         arm_timer(next.delay);
@@ -210,6 +209,7 @@ class supervisor : public caf::event_based_actor {
 
     void give_up(const error& e) {
         phase_ = executor_phase::down;
+        ++timer_token_;  // no timer of the past starts another one
         down_reason_ = e.message;
         log_.add("given_up", epoch_, e.message);
         if (!ever_ready_) first_start_failed(e);
