@@ -15,7 +15,6 @@ namespace troupe::actors {
 namespace {
 
 constexpr int kv_layout_version = 1;  ///< raised when the bytes of a KV block change their meaning
-constexpr std::string_view build = "0.1.0";
 
 /// Memory left alone when a KV segment is taken, so that the rest of the machine lives.
 constexpr std::uint64_t host_reserve = 64u << 20;
@@ -137,7 +136,7 @@ class model_backend final : public backend {
 }  // namespace
 
 std::string numerics_id(std::string_view table, std::string_view kv_type) {
-    return fmt::format("{}/kv{}-{}/{}", table, kv_layout_version, kv_type, build);
+    return fmt::format("{}/kv{}-{}/{}", table, kv_layout_version, kv_type, build_version);
 }
 
 backend_loader load_model(executor_arguments arguments) {

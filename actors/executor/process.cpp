@@ -94,7 +94,7 @@ class executor_process {
         port_.store(*port);
         log::info("executor_ready epoch={} pid={} kernels={} threads={} n_ctx={} kv_segments={}", info.epoch, info.pid,
             info.kernels, info.n_threads, info.n_ctx, info.max_segments);
-        up({.event = "ready", .port = *port, .pid = info.pid, .numerics_id = info.numerics_id});
+        up({.event = "ready", .port = *port, .pid = info.pid, .build = std::string(build_version), .numerics_id = info.numerics_id});
     }
 
     [[noreturn]] void fail_with(const error& e) {
