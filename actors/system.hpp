@@ -13,10 +13,10 @@ struct system_options {
     bool deterministic = false;  ///< one thread, virtual time: the test coordinator (tests/support/actor_fixture.hpp)
 };
 
-/// Policy `sharing` (the default policy burns 1.8 s of CPU time a minute when idle), no INI file, no command line, every
-/// message type registered.
+/// Policy `sharing` (the default policy burns 1.8 s of CPU time a minute when idle), no INI file, no command line,
+/// every message type registered.
 class system_config : public caf::actor_system_config {
- public:
+   public:
     explicit system_config(const system_options& options = {});
 };
 

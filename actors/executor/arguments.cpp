@@ -7,8 +7,7 @@ namespace troupe::actors {
 namespace {
 
 /// Calls field(name, reference) for every argument: the one list both directions use.
-template <class Arguments, class Field>
-void for_each_field(Arguments& a, Field&& field) {
+template <class Arguments, class Field> void for_each_field(Arguments& a, Field&& field) {
     field("--model", a.model);
     field("--kernels", a.kernels);
     field("--threads", a.threads);
@@ -25,17 +24,13 @@ void for_each_field(Arguments& a, Field&& field) {
 
 bool parse_value(std::string_view word, std::string& out) { return out = word, true; }
 
-template <class Integer>
-bool parse_value(std::string_view word, Integer& out) {
+template <class Integer> bool parse_value(std::string_view word, Integer& out) {
     const auto [end, ec] = std::from_chars(word.data(), word.data() + word.size(), out);
     return ec == std::errc{} && end == word.data() + word.size();
 }
 
 const std::string& to_word(const std::string& value) { return value; }
-template <class Integer>
-std::string to_word(Integer value) {
-    return std::to_string(value);
-}
+template <class Integer> std::string to_word(Integer value) { return std::to_string(value); }
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// What runs a batch, as the executor's worker sees it: op table + weights + KV memory. Tests have a small deterministic one.
+// What runs a batch, as the executor's worker sees it: op table + weights + KV memory. Tests have a small deterministic
+// one.
 #pragma once
 
 #include <atomic>
@@ -15,7 +16,7 @@ namespace troupe::actors {
 
 /// Called by the worker thread only.
 class backend {
- public:
+   public:
     virtual ~backend() = default;
 
     virtual const executor_info& info() const = 0;  ///< epoch and pid are the caller's to fill in

@@ -17,9 +17,7 @@ bool same_secret(std::string_view a, std::string_view b) {
     return difference == 0;
 }
 
-caf::error refused() {
-    return make_caf_error(fail(errc::unauthorized, "this executor belongs to another front"));
-}
+caf::error refused() { return make_caf_error(fail(errc::unauthorized, "this executor belongs to another front")); }
 
 struct executor_state {
     executor_parts parts;
@@ -37,7 +35,8 @@ caf::behavior executor_behavior(executor_self* self, executor_parts parts, caf::
     self->state.parts = std::move(parts);
     self->state.front = std::move(front);
     // CAF's default would end the executor when the front answers one of its answers with an error.
-    self->set_error_handler([](caf::error& e) { log::warn("executor_error message=\"{}\"", from_caf_error(e).message); });
+    self->set_error_handler(
+        [](caf::error& e) { log::warn("executor_error message=\"{}\"", from_caf_error(e).message); });
     return {
         [self](attach_atom, const caf::actor& scheduler) -> caf::result<executor_info> {
             if (!from_front(self)) return refused();
@@ -47,7 +46,8 @@ caf::behavior executor_behavior(executor_self* self, executor_parts parts, caf::
         [self](plan& p) {
             if (!from_front(self)) return;
             if (p.epoch != self->state.parts.info.epoch) {
-                log::warn("plan_dropped reason=epoch plan={} epoch={} own={}", p.id, p.epoch, self->state.parts.info.epoch);
+                log::warn(
+                    "plan_dropped reason=epoch plan={} epoch={} own={}", p.id, p.epoch, self->state.parts.info.epoch);
                 return;
             }
             self->state.parts.work->submit(std::move(p));
@@ -75,10 +75,11 @@ struct door_state {
     static inline const char* name = "door";
 };
 
-caf::behavior door_behavior(caf::stateful_actor<door_state>* self, executor_parts parts, std::string cookie,
-    std::function<void()> admitted) {
+caf::behavior door_behavior(
+    caf::stateful_actor<door_state>* self, executor_parts parts, std::string cookie, std::function<void()> admitted) {
     self->state = {std::move(parts), {}, std::move(cookie), std::move(admitted)};
-    self->set_default_handler([](caf::scheduled_actor*, caf::message_view&) -> caf::result<caf::message> { return refused(); });
+    self->set_default_handler(
+        [](caf::scheduled_actor*, caf::message_view&) -> caf::result<caf::message> { return refused(); });
     return {
         [self](hello_atom, const std::string& cookie) -> caf::result<caf::message> {
             auto& s = self->state;
@@ -107,7 +108,8 @@ void result_sink::send(plan_result r) {
     if (to) caf::anon_send(to, std::move(r));
 }
 
-caf::actor spawn_door(caf::actor_system& system, executor_parts parts, std::string cookie, std::function<void()> admitted) {
+caf::actor spawn_door(
+    caf::actor_system& system, executor_parts parts, std::string cookie, std::function<void()> admitted) {
     return system.spawn(door_behavior, std::move(parts), std::move(cookie), std::move(admitted));
 }
 

@@ -1,5 +1,5 @@
-// The executor as other actors see it: a door that answers only the right cookie, and behind it the executor itself, which
-// hands plans to the worker and answers for its counters. Nothing here waits for the worker.
+// The executor as other actors see it: a door that answers only the right cookie, and behind it the executor itself,
+// which hands plans to the worker and answers for its counters. Nothing here waits for the worker.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ namespace troupe::actors {
 
 /// Where the worker's results go: set when a scheduler attaches, read by the worker thread.
 class result_sink {
- public:
+   public:
     void attach(caf::actor scheduler);
     void send(plan_result r);
 
- private:
+   private:
     std::mutex mutex_;
     caf::actor scheduler_;
 };
@@ -36,6 +36,7 @@ struct executor_parts {
 /// Answers (hello_atom, cookie) with (caf::actor executor, executor_info), once; everything else and a wrong cookie is
 /// errc::unauthorized. `admitted` runs after the right cookie came (to close the port).
 /// The executor actor takes messages from the node that said hello, and from no other.
-caf::actor spawn_door(caf::actor_system& system, executor_parts parts, std::string cookie, std::function<void()> admitted);
+caf::actor spawn_door(
+    caf::actor_system& system, executor_parts parts, std::string cookie, std::function<void()> admitted);
 
 }  // namespace troupe::actors

@@ -16,8 +16,9 @@ struct kind_row {
     std::string_view name;
     bool fatal;
 };
-constexpr std::array kinds{kind_row{"crash", true}, kind_row{"abort", true}, kind_row{"exit", true}, kind_row{"hang", true},
-    kind_row{"device_lost", true}, kind_row{"nan", false}, kind_row{"slow", false}, kind_row{"alloc_fail", false}};
+constexpr std::array kinds{kind_row{"crash", true}, kind_row{"abort", true}, kind_row{"exit", true},
+    kind_row{"hang", true}, kind_row{"device_lost", true}, kind_row{"nan", false}, kind_row{"slow", false},
+    kind_row{"alloc_fail", false}};
 
 void die_by(int signal) {
     // Whoever installed a handler (a sanitizer) would turn the death into another one.

@@ -1,4 +1,5 @@
-// Faults a person armed inside the executor (POST /admin/faults with --fault-injection): when they are due, and the fatal ones.
+// Faults a person armed inside the executor (POST /admin/faults with --fault-injection): when they are due, and the
+// fatal ones.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ bool known_fault(std::string_view kind);
 bool fatal_fault(std::string_view kind);
 
 class fault_injector {
- public:
+   public:
     /// `fired` hears a kind just before it fires, so that the firing is counted even if nothing comes after it.
     explicit fault_injector(std::function<void(std::string_view)> fired) : fired_(std::move(fired)) {}
 
@@ -36,7 +37,7 @@ class fault_injector {
     /// True if this commit of memory is to fail.
     bool fail_commit();
 
- private:
+   private:
     struct armed {
         std::string kind;
         std::int64_t steps_left = 0, times = 0, slow_ms = 0;

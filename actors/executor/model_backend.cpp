@@ -25,7 +25,8 @@ std::uint64_t segments_for(const model::kv_layout& layout, std::int64_t n_tokens
     std::uint64_t segments = 0;
     for (const auto& g : layout.groups) {
         // A window's blocks live until the chunk that leaves them behind is through.
-        const std::int64_t live = g.window == 0 ? n_tokens : std::min<std::int64_t>(n_tokens, g.window + max_rows + block);
+        const std::int64_t live =
+            g.window == 0 ? n_tokens : std::min<std::int64_t>(n_tokens, g.window + max_rows + block);
         const auto blocks = static_cast<std::uint64_t>((live + block - 1) / block);
         segments += (blocks + g.blocks_per_segment - 1) / g.blocks_per_segment;
     }
@@ -33,28 +34,36 @@ std::uint64_t segments_for(const model::kv_layout& layout, std::int64_t n_tokens
 }
 
 /// The longest sequence (a multiple of a block, or n_ctx) that fits into the segments; 0: none.
-std::int64_t longest_sequence(const model::kv_layout& layout, std::uint64_t segments, std::int64_t n_ctx, std::int64_t max_rows) {
+std::int64_t longest_sequence(
+    const model::kv_layout& layout, std::uint64_t segments, std::int64_t n_ctx, std::int64_t max_rows) {
     if (segments_for(layout, n_ctx, max_rows) <= segments) return n_ctx;
-    std::int64_t low = 0, high = n_ctx / model::block_tokens;  // in blocks: low fits, high does not (or is n_ctx rounded)
+    std::int64_t low = 0,
+                 high = n_ctx / model::block_tokens;  // in blocks: low fits, high does not (or is n_ctx rounded)
     while (low < high) {
         const std::int64_t middle = (low + high + 1) / 2;
-        if (segments_for(layout, middle * model::block_tokens, max_rows) <= segments) low = middle;
-        else high = middle - 1;
+        if (segments_for(layout, middle * model::block_tokens, max_rows) <= segments)
+            low = middle;
+        else
+            high = middle - 1;
     }
     return low * model::block_tokens;
 }
 
 class model_backend final : public backend {
- public:
-    static result<std::unique_ptr<backend>> load(const executor_arguments& a, const std::function<void(double)>& progress) {
+   public:
+    static result<std::unique_ptr<backend>> load(
+        const executor_arguments& a, const std::function<void(double)>& progress) {
         TROUPE_TRY(const kernels::ops* ops, kernels::table(a.kernels));
         const auto kv_type = kernels::dtype_from_name(a.kv_type);
         if (!kv_type) return fail(errc::usage, a.kv_type + " is no KV type", "kv-type");
         TROUPE_TRY(auto file, model::gguf_file::open(a.model));
         auto self = std::unique_ptr<model_backend>(new model_backend(*ops, a));
-        TROUPE_TRY(self->model_, model::model::load(file,
-                                     {.ops = ops, .threads = &self->threads_, .kv_type = *kv_type, .max_rows = a.max_rows,
-                                         .n_ctx = a.ctx, .progress = progress}));
+        TROUPE_TRY(self->model_, model::model::load(file, {.ops = ops,
+                                                              .threads = &self->threads_,
+                                                              .kv_type = *kv_type,
+                                                              .max_rows = a.max_rows,
+                                                              .n_ctx = a.ctx,
+                                                              .progress = progress}));
         TROUPE_TRYV(self->reserve_kv(a));
         self->fill_info(a);
         return std::unique_ptr<backend>(std::move(self));
@@ -65,7 +74,9 @@ class model_backend final : public backend {
 
     result<void> commit(std::uint32_t segment) override { return kv_->commit(segment, host_reserve); }
     void release(std::uint32_t segment) override { kv_->release(segment); }
-    void copy_block(std::size_t group, model::block_id from, model::block_id to) override { kv_->copy_block(group, from, to); }
+    void copy_block(std::size_t group, model::block_id from, model::block_id to) override {
+        kv_->copy_block(group, from, to);
+    }
     void zero_block(std::size_t group, model::block_id b) override { kv_->zero_block(group, b); }
 
     void begin_step() override { threads_.begin_step(); }
@@ -79,7 +90,7 @@ class model_backend final : public backend {
         threads_.run(n, [&](std::int64_t i, int thread) { task(i, thread); });
     }
 
- private:
+   private:
     static int thread_count(const executor_arguments& a) {
         return a.threads > 0 ? a.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     }
@@ -140,7 +151,8 @@ std::string numerics_id(std::string_view table, std::string_view kv_type) {
 }
 
 backend_loader load_model(executor_arguments arguments) {
-    return [a = std::move(arguments)](const std::function<void(double)>& progress) { return model_backend::load(a, progress); };
+    return [a = std::move(arguments)](
+               const std::function<void(double)>& progress) { return model_backend::load(a, progress); };
 }
 
 }  // namespace troupe::actors

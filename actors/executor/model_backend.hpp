@@ -9,8 +9,8 @@
 
 namespace troupe::actors {
 
-/// Opens and loads arguments.model, reserves KV addresses, and runs one row to measure the speed. Errors: model_missing,
-/// model_malformed, model_unsupported, out_of_memory (with the numbers), usage (kernels, kv_type).
+/// Opens and loads arguments.model, reserves KV addresses, and runs one row to measure the speed. Errors:
+/// model_missing, model_malformed, model_unsupported, out_of_memory (with the numbers), usage (kernels, kv_type).
 backend_loader load_model(executor_arguments arguments);
 
 inline constexpr std::string_view build_version = "0.1.0";

@@ -1,5 +1,5 @@
-// The socketpair between front and executor: one JSON object a line. Down: the cookie and the epoch, then "stop". Up: ready,
-// failed, fired. End of file means that the other side is gone.
+// The socketpair between front and executor: one JSON object a line. Down: the cookie and the epoch, then "stop". Up:
+// ready, failed, fired. End of file means that the other side is gone.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 namespace troupe::actors {
 
 struct line_message {
-    std::string event;        ///< start, stop; ready, failed, fired
-    std::string cookie;       ///< start
-    std::uint64_t epoch = 0;  ///< start
-    std::uint16_t port = 0;   ///< ready
-    std::int32_t pid = 0;     ///< ready
+    std::string event;               ///< start, stop; ready, failed, fired
+    std::string cookie;              ///< start
+    std::uint64_t epoch = 0;         ///< start
+    std::uint16_t port = 0;          ///< ready
+    std::int32_t pid = 0;            ///< ready
     std::string build, numerics_id;  ///< ready
-    error err;                ///< failed
-    std::string fault;        ///< fired
+    error err;                       ///< failed
+    std::string fault;               ///< fired
 };
 
 /// One line, the newline included.
@@ -31,10 +31,10 @@ result<line_message> decode_line(std::string_view line);
 
 /// Cuts what comes in into lines. A line longer than 64 KiB is an error of the other side: false from then on.
 class line_reader {
- public:
+   public:
     bool feed(std::string_view bytes, const std::function<void(std::string_view)>& line);
 
- private:
+   private:
     std::string rest_;
     bool broken_ = false;
 };

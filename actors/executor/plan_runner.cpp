@@ -113,7 +113,8 @@ void plan_runner::open(const sequence_open& o) {
     // An id outside the vocabulary has no embedding: the sequence fails like one whose numbers went wrong.
     s.failed = std::any_of(s.tokens.begin(), s.tokens.end(), [&](token_id t) { return t < 0 || t >= n_vocab_; });
     if (s.failed) log::error("sequence_refused seq={} reason=token_out_of_range", o.id);
-    s.tokens.reserve(s.tokens.size() + static_cast<std::size_t>(std::clamp<std::int64_t>(o.params.max_tokens, 0, 4096)));
+    s.tokens.reserve(
+        s.tokens.size() + static_cast<std::size_t>(std::clamp<std::int64_t>(o.params.max_tokens, 0, 4096)));
     sequences_.insert_or_assign(o.id, std::move(s));
 }
 
@@ -124,16 +125,18 @@ void plan_runner::run_ops(const plan& p, plan_result& r) {
 
 bool plan_runner::run_op(const kv_op& op) {
     switch (op.kind) {
-        case kv_op_kind::commit_segment: {
-            if (faults_.fail_commit()) return false;
-            const auto done = backend_.commit(static_cast<std::uint32_t>(op.to));
-            if (!done) log::warn("kv_commit_failed segment={} reason=\"{}\"", op.to, done.error().message);
-            return done.ok();
-        }
-        case kv_op_kind::release_segment: backend_.release(static_cast<std::uint32_t>(op.to)); return true;
-        case kv_op_kind::copy_block:
-            backend_.copy_block(op.group, static_cast<model::block_id>(op.from), static_cast<model::block_id>(op.to));
-            return true;
+    case kv_op_kind::commit_segment: {
+        if (faults_.fail_commit()) return false;
+        const auto done = backend_.commit(static_cast<std::uint32_t>(op.to));
+        if (!done) log::warn("kv_commit_failed segment={} reason=\"{}\"", op.to, done.error().message);
+        return done.ok();
+    }
+    case kv_op_kind::release_segment:
+        backend_.release(static_cast<std::uint32_t>(op.to));
+        return true;
+    case kv_op_kind::copy_block:
+        backend_.copy_block(op.group, static_cast<model::block_id>(op.from), static_cast<model::block_id>(op.to));
+        return true;
     }
     CHECK(false, "unknown KV operation");
     return false;
@@ -174,7 +177,8 @@ void plan_runner::run_rows(const plan& p, plan_result& r) {
 
 bool plan_runner::computable(const plan_row& row, const sequence& s) const {
     CHECK(row.pos >= 0 && row.n >= 1);
-    return !s.ended && !s.failed && static_cast<std::size_t>(row.pos) + static_cast<std::size_t>(row.n) <= s.tokens.size();
+    return !s.ended && !s.failed &&
+           static_cast<std::size_t>(row.pos) + static_cast<std::size_t>(row.n) <= s.tokens.size();
 }
 
 /// Takes rows from next_row_ on until a pass is full.
@@ -211,7 +215,11 @@ bool plan_runner::add_piece(const plan_row& row, sequence& s) {
     while (n > 0 && wanted_logits(row, s, pos, n, done_of_row_ + n == row.n) > free_logits) --n;
     if (n == 0) return false;
     const bool last = done_of_row_ + n == row.n;
-    piece part{.row = next_row_, .seq = &s, .pos = pos, .n = n, .last = last,
+    piece part{.row = next_row_,
+        .seq = &s,
+        .pos = pos,
+        .n = n,
+        .last = last,
         .first_logits = static_cast<std::int32_t>(batch_.logit_rows.size()),
         .n_logits = wanted_logits(row, s, pos, n, last)};
     for (std::int32_t i = n - part.n_logits; i < n; ++i) batch_.logit_rows.push_back(n_rows_ + i);
@@ -226,7 +234,8 @@ bool plan_runner::add_piece(const plan_row& row, sequence& s) {
         CHECK(s.tables[g].size() >= n_blocks, "a row needs blocks for all its positions");
         b.tables.emplace_back(std::span(s.tables[g]).first(n_blocks));
         // A block is zeroed when its first position is written: what it held before could be NaN, and 0 x NaN is NaN.
-        for (auto i = static_cast<std::size_t>((pos + model::block_tokens - 1) / model::block_tokens); i < n_blocks; ++i) {
+        for (auto i = static_cast<std::size_t>((pos + model::block_tokens - 1) / model::block_tokens); i < n_blocks;
+             ++i) {
             CHECK(s.tables[g][i] != model::no_block, "positions that are written need a block");
             backend_.zero_block(g, s.tables[g][i]);
         }
@@ -241,7 +250,8 @@ bool plan_runner::samples(const plan_row& row, const sequence& s) const {
     return row.sample && s.n_generated() < s.params.max_tokens;
 }
 
-/// Logits are wanted of the last so many rows of [pos, pos + n): all, if some predict prompt tokens, or just the sampled one.
+/// Logits are wanted of the last so many rows of [pos, pos + n): all, if some predict prompt tokens, or just the
+/// sampled one.
 std::int32_t plan_runner::wanted_logits(
     const plan_row& row, const sequence& s, std::int32_t pos, std::int32_t n, bool last) const {
     if (s.params.prompt_logprobs && pos + 1 < s.n_prompt) return n;
@@ -300,8 +310,8 @@ void plan_runner::finish_piece(const plan_row& row, const piece& part, row_resul
     if (s.params.prompt_logprobs) {
         const std::int32_t first = part.pos + part.n - part.n_logits;
         for (std::int32_t i = 0; i < part.n_logits && first + i + 1 < s.n_prompt; ++i)
-            r.prompt_logprobs.push_back(
-                log_probability({row_at(i), static_cast<std::size_t>(n_vocab_)}, s.tokens[static_cast<std::size_t>(first + i + 1)]));
+            r.prompt_logprobs.push_back(log_probability(
+                {row_at(i), static_cast<std::size_t>(n_vocab_)}, s.tokens[static_cast<std::size_t>(first + i + 1)]));
     }
     if (!part.last) return;
     r.status = row_status::ok;
@@ -323,8 +333,8 @@ void plan_runner::sample(sequence& s, const float* logits, row_result& r, int th
     for (const auto& t : chosen.top) r.top.push_back({t.id, t.logprob});
     const auto& ends = s.params.end_tokens;
     const bool full = static_cast<std::int64_t>(s.tokens.size()) >= backend_.info().n_ctx;
-    r.ended = s.ended = std::find(ends.begin(), ends.end(), chosen.id) != ends.end() ||
-                        s.n_generated() >= s.params.max_tokens || full;
+    r.ended = s.ended =
+        std::find(ends.begin(), ends.end(), chosen.id) != ends.end() || s.n_generated() >= s.params.max_tokens || full;
 }
 
 }  // namespace troupe::actors

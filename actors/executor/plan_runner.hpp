@@ -1,5 +1,5 @@
-// Runs plans on a backend, one after the other: sequences' state, KV operations, forward passes, sampling, ends. No thread,
-// no CAF: a plan in, its result out.
+// Runs plans on a backend, one after the other: sequences' state, KV operations, forward passes, sampling, ends. No
+// thread, no CAF: a plan in, its result out.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace troupe::actors {
 
 class plan_runner {
- public:
+   public:
     /// `cancelled` is asked about a sequence before each pass that would compute a row of it; thread-safe.
     plan_runner(backend& b, progress_page& page, fault_injector& faults, std::function<bool(sequence_id)> cancelled);
 
@@ -28,13 +28,13 @@ class plan_runner {
     /// passes: the result is the same (batch invariance), and cancel flags are read in between.
     plan_result run(const plan& p);
 
- private:
+   private:
     struct sequence {
         std::vector<token_id> tokens;  ///< prompt + output
         std::int64_t n_prompt = 0;
         sequence_params params;
         model::sampling_params sampling;
-        model::sampling_params sampling_without_end;  ///< while min_tokens bans the end tokens
+        model::sampling_params sampling_without_end;       ///< while min_tokens bans the end tokens
         std::vector<std::vector<model::block_id>> tables;  ///< one a layer group
         bool ended = false, failed = false, watched = false;
         std::int64_t n_generated() const { return static_cast<std::int64_t>(tokens.size()) - n_prompt; }
@@ -57,7 +57,8 @@ class plan_runner {
     bool watched(const plan& p) const;
     void build_pass(const plan& p, plan_result& r);
     bool add_piece(const plan_row& row, sequence& s);
-    std::int32_t wanted_logits(const plan_row& row, const sequence& s, std::int32_t pos, std::int32_t n, bool last) const;
+    std::int32_t wanted_logits(
+        const plan_row& row, const sequence& s, std::int32_t pos, std::int32_t n, bool last) const;
     bool samples(const plan_row& row, const sequence& s) const;
     void sleep_moving(std::int64_t ms);
     void forward_pass();
@@ -71,10 +72,10 @@ class plan_runner {
     fault_injector& faults_;
     std::function<bool(sequence_id)> cancelled_;
     std::int32_t n_vocab_, max_rows_, max_logits_;
-    std::vector<model::sampler> samplers_;    ///< one a thread
-    std::unique_ptr<float[]> logits_;         ///< [max_logits_][n_vocab_]; pages come on first touch
+    std::vector<model::sampler> samplers_;  ///< one a thread
+    std::unique_ptr<float[]> logits_;       ///< [max_logits_][n_vocab_]; pages come on first touch
     std::unordered_map<sequence_id, sequence> sequences_;
-    double row_tick_ns_ = 0;                  ///< slowest time of a tick for each row of a pass, slowly forgotten
+    double row_tick_ns_ = 0;  ///< slowest time of a tick for each row of a pass, slowly forgotten
     bool nan_due_ = false, nan_watched_only_ = false;
 
     // of the running plan and pass

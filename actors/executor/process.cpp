@@ -49,8 +49,7 @@ void yield_to_others(std::int32_t nice_by) {
 }
 
 /// Reads the socket until `line` says enough or the front is gone.
-template <class Line>
-void read_lines(int fd, line_reader& reader, Line&& line) {
+template <class Line> void read_lines(int fd, line_reader& reader, Line&& line) {
     char buffer[4096];
     for (bool more = true; more;) {
         const auto n = read(fd, buffer, sizeof buffer);
@@ -64,13 +63,14 @@ void read_lines(int fd, line_reader& reader, Line&& line) {
 
 /// Everything of a running executor; the threads in it end with the process.
 class executor_process {
- public:
+   public:
     executor_process(const executor_arguments& a, progress_page& page, line_message start)
         : fd_(a.socket_fd), page_(page), start_(std::move(start)), config_({.threads = 1}), system_(config_) {}
 
     void begin(backend_loader load) {
         sink_ = std::make_shared<result_sink>();
-        // The worker is handed out in loaded(), on its own thread, which may come before make_shared returns: hence the lock.
+        // The worker is handed out in loaded(), on its own thread, which may come before make_shared returns: hence the
+        // lock.
         std::lock_guard lock(mutex_);
         work_ = std::make_shared<worker>(std::move(load), page_,
             worker_callbacks{.loaded = [this](result<executor_info> i) { loaded(std::move(i)); },
@@ -78,7 +78,7 @@ class executor_process {
                 .fired = [this](std::string_view kind) { up({.event = "fired", .fault = std::string(kind)}); }});
     }
 
- private:
+   private:
     void up(const line_message& m) { write_all(fd_, encode_line(m)); }
 
     void loaded(result<executor_info> loaded) {
@@ -89,12 +89,17 @@ class executor_process {
         info.pid = getpid();
         auto door = spawn_door(system_, {work_, sink_, info}, start_.cookie, [this] { close_port(); });
         const auto port = system_.middleman().publish(door, 0, "127.0.0.1");
-        if (!port) fail_with(fail(errc::not_ready, "the executor cannot listen on loopback: " + system_.render(port.error())));
+        if (!port)
+            fail_with(fail(errc::not_ready, "the executor cannot listen on loopback: " + system_.render(port.error())));
         door_ = door;
         port_.store(*port);
         log::info("executor_ready epoch={} pid={} kernels={} threads={} n_ctx={} kv_segments={}", info.epoch, info.pid,
             info.kernels, info.n_threads, info.n_ctx, info.max_segments);
-        up({.event = "ready", .port = *port, .pid = info.pid, .build = std::string(build_version), .numerics_id = info.numerics_id});
+        up({.event = "ready",
+            .port = *port,
+            .pid = info.pid,
+            .build = std::string(build_version),
+            .numerics_id = info.numerics_id});
     }
 
     [[noreturn]] void fail_with(const error& e) {
@@ -104,9 +109,7 @@ class executor_process {
     }
 
     /// The front is in: nobody else may come.
-    void close_port() {
-        caf::anon_send(system_.middleman().actor_handle(), caf::close_atom::value, port_.load());
-    }
+    void close_port() { caf::anon_send(system_.middleman().actor_handle(), caf::close_atom::value, port_.load()); }
 
     int fd_;
     progress_page& page_;

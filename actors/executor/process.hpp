@@ -1,4 +1,5 @@
-// The body of `troupe executor`: a child process that owns the device, obeys the inherited socket, and dies with its front.
+// The body of `troupe executor`: a child process that owns the device, obeys the inherited socket, and dies with its
+// front.
 #pragma once
 
 #include "actors/executor/arguments.hpp"

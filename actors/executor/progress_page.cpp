@@ -27,7 +27,8 @@ executor_status read_status(const progress_page& page, std::uint64_t epoch) {
 
 result<std::unique_ptr<shared_page>> shared_page::map(int fd) {
     void* at = mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED) return fail(errc::out_of_memory, std::string("cannot map the progress page: ") + std::strerror(errno));
+    if (at == MAP_FAILED)
+        return fail(errc::out_of_memory, std::string("cannot map the progress page: ") + std::strerror(errno));
     // The file is all zero, which is what every field starts with: both sides may come first.
     return std::unique_ptr<shared_page>(new shared_page(fd, std::launder(static_cast<progress_page*>(at))));
 }

@@ -60,7 +60,8 @@ void worker::forget(const plan& p) {
 
 void worker::run(const backend_loader& load) {
     auto loaded = load([this](double share) {
-        page_.load_permille.store(static_cast<std::uint32_t>(std::clamp(share, 0.0, 1.0) * 1000), std::memory_order_relaxed);
+        page_.load_permille.store(
+            static_cast<std::uint32_t>(std::clamp(share, 0.0, 1.0) * 1000), std::memory_order_relaxed);
     });
     if (!loaded) return callbacks_.loaded(std::move(loaded).error());
     plan_runner runner(**loaded, page_, faults_, [this](sequence_id id) { return cancelled(id); });

@@ -1,5 +1,5 @@
-// The executor's worker: one plain thread that loads the backend and then runs plans in the order they came. What may block
-// or never return happens here and nowhere else.
+// The executor's worker: one plain thread that loads the backend and then runs plans in the order they came. What may
+// block or never return happens here and nowhere else.
 #pragma once
 
 #include <condition_variable>
@@ -25,11 +25,11 @@ class plan_runner;
 struct worker_callbacks {
     std::function<void(result<executor_info>)> loaded;  ///< once; after an error nothing else happens
     std::function<void(plan_result)> done;
-    std::function<void(std::string_view kind)> fired;   ///< an armed fault is about to fire
+    std::function<void(std::string_view kind)> fired;  ///< an armed fault is about to fire
 };
 
 class worker {
- public:
+   public:
     /// Starts the thread. `page` outlives the worker.
     worker(backend_loader load, progress_page& page, worker_callbacks callbacks);
     ~worker();
@@ -45,7 +45,7 @@ class worker {
     void stop();
     executor_status status(std::uint64_t epoch) const { return read_status(page_, epoch); }
 
- private:
+   private:
     void run(const backend_loader& load);
     void serve(plan_runner& runner);
     bool cancelled(sequence_id id);

@@ -15,8 +15,8 @@ namespace troupe::actors {
 
 /// Why a process is no more, as far as the system tells.
 struct child_exit {
-    int signal = 0;            ///< 0: it exited by itself
-    int code = 0;              ///< exit code if signal is 0
+    int signal = 0;              ///< 0: it exited by itself
+    int code = 0;                ///< exit code if signal is 0
     bool out_of_memory = false;  ///< the kernel killed it for memory
 };
 
@@ -37,7 +37,7 @@ struct child_event {
 };
 
 class child_host {
- public:
+   public:
     virtual ~child_host() = default;
 
     /// Events go there; called on any thread. Set once, before the first launch.

@@ -10,17 +10,18 @@
 namespace troupe::actors {
 
 class fault_book {
- public:
+   public:
     void add(executor_fault f) { armed_.push_back(std::move(f)); }
     /// The executor says that one of this kind fires now.
     void fired(std::string_view kind) {
-        const auto it = std::find_if(armed_.begin(), armed_.end(), [&](const executor_fault& f) { return f.kind == kind; });
+        const auto it =
+            std::find_if(armed_.begin(), armed_.end(), [&](const executor_fault& f) { return f.kind == kind; });
         if (it != armed_.end() && --it->times <= 0) armed_.erase(it);
     }
     /// What the next incarnation must be told. Its after_steps count from there.
     const std::vector<executor_fault>& armed() const { return armed_; }
 
- private:
+   private:
     std::vector<executor_fault> armed_;
 };
 

@@ -25,21 +25,23 @@ health_report describe(const health_facts& f) {
     r.probe_ms = f.probe_ms;
     r.load_progress = f.phase == executor_phase::up ? 1 : f.load_progress;
     switch (f.phase) {
-        case executor_phase::up: describe_up(f, r); break;
-        case executor_phase::down:
-            r.status = "down";
-            r.reasons.push_back(f.down_reason);
-            break;
-        case executor_phase::stopped:
-            r.status = "down";
-            r.reasons.push_back("shutting down");
-            break;
-        case executor_phase::loading:
-        case executor_phase::ending:
-        case executor_phase::waiting:
-            r.status = f.ever_ready ? "recovering" : "loading";
-            if (!f.last_fault.empty()) r.reasons.push_back("the executor restarts after: " + f.last_fault);
-            break;
+    case executor_phase::up:
+        describe_up(f, r);
+        break;
+    case executor_phase::down:
+        r.status = "down";
+        r.reasons.push_back(f.down_reason);
+        break;
+    case executor_phase::stopped:
+        r.status = "down";
+        r.reasons.push_back("shutting down");
+        break;
+    case executor_phase::loading:
+    case executor_phase::ending:
+    case executor_phase::waiting:
+        r.status = f.ever_ready ? "recovering" : "loading";
+        if (!f.last_fault.empty()) r.reasons.push_back("the executor restarts after: " + f.last_fault);
+        break;
     }
     return r;
 }

@@ -29,7 +29,8 @@ death_cause classify(const death_facts& d) {
 std::string describe(death_cause c, const child_exit& e) {
     std::string text(name(c));
     if (c == death_cause::hang || c == death_cause::operator_restart) return text;
-    return text + (e.signal != 0 ? " (signal " + std::to_string(e.signal) : " (exit code " + std::to_string(e.code)) + ")";
+    return text + (e.signal != 0 ? " (signal " + std::to_string(e.signal) : " (exit code " + std::to_string(e.code)) +
+           ")";
 }
 
 restart_policy::decision restart_policy::on_death(const death& d, double jitter) {
@@ -44,7 +45,8 @@ restart_policy::decision restart_policy::on_death(const death& d, double jitter)
     if (deaths_ == 1) return {};
     auto delay = limits::restart_backoff_first * (1 << std::min(deaths_ - 2, 20));
     delay = std::min<std::chrono::milliseconds>(delay, limits::restart_backoff_max);
-    return {false, std::chrono::milliseconds(static_cast<std::int64_t>(static_cast<double>(delay.count()) * (0.75 + 0.5 * jitter)))};
+    return {false, std::chrono::milliseconds(
+                       static_cast<std::int64_t>(static_cast<double>(delay.count()) * (0.75 + 0.5 * jitter)))};
 }
 
 duration progress_deadline(std::uint64_t tick_ns) {

@@ -1,5 +1,5 @@
-// Executors as child processes. One thread, as long-lived as the host, starts them (their death signal is tied to it), reads
-// their socket and waits for their pidfd: no timer, no polling.
+// Executors as child processes. One thread, as long-lived as the host, starts them (their death signal is tied to it),
+// reads their socket and waits for their pidfd: no timer, no polling.
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -39,7 +39,7 @@ constexpr int child_socket_fd = 3, child_page_fd = 4;
 constexpr auto connect_deadline = std::chrono::seconds(5);
 
 class descriptor {
- public:
+   public:
     descriptor() = default;
     explicit descriptor(int fd) : fd_(fd) {}
     ~descriptor() { reset(); }
@@ -50,7 +50,7 @@ class descriptor {
     }
     int get() const { return fd_; }
 
- private:
+   private:
     int fd_ = -1;
 };
 
@@ -78,7 +78,7 @@ descriptor above_targets(int fd) { return descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 
 
 /// What happens between fork and exec.
 class spawn_setup {
- public:
+   public:
     /// Neither may be one of the child's target numbers.
     spawn_setup(int socket_fd, int page_fd) {
         posix_spawn_file_actions_init(&files_);
@@ -108,14 +108,15 @@ class spawn_setup {
         return posix_spawn(&pid, program.c_str(), &files_, &attributes_, argv.data(), environ);
     }
 
- private:
+   private:
     posix_spawn_file_actions_t files_;
     posix_spawnattr_t attributes_;
 };
 
 class process_host final : public child_host {
- public:
-    process_host(caf::actor_system& system, executor_arguments arguments, std::string program, std::vector<std::string> words)
+   public:
+    process_host(
+        caf::actor_system& system, executor_arguments arguments, std::string program, std::vector<std::string> words)
         : system_(system), arguments_(std::move(arguments)), program_(std::move(program)), words_(std::move(words)),
           wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
         CHECK(wake_.get() >= 0);
@@ -148,7 +149,7 @@ class process_host final : public child_host {
     const progress_page* page() const override { return page_ ? &page_->page() : nullptr; }
     bool can_restart() const override { return true; }
 
- private:
+   private:
     enum class command_kind { launch, stop, kill, quit };
     struct command_item {
         command_kind kind{};
@@ -173,7 +174,8 @@ class process_host final : public child_host {
         CHECK(write(wake_.get(), &one, sizeof one) == sizeof one);
     }
 
-    // ---- on the host's own thread -------------------------------------------------------------------------------------
+    // ---- on the host's own thread
+    // -------------------------------------------------------------------------------------
     void loop() {
         for (bool go = true; go;) {
             pollfd fds[3] = {{wake_.get(), POLLIN, 0}, {child_ ? child_->socket.get() : -1, POLLIN, 0},
@@ -182,8 +184,10 @@ class process_host final : public child_host {
                 CHECK(errno == EINTR);
                 continue;
             }
-            if (child_ && fds[2].revents != 0) reap();
-            else if (child_ && fds[1].revents != 0) read_socket();
+            if (child_ && fds[2].revents != 0)
+                reap();
+            else if (child_ && fds[1].revents != 0)
+                read_socket();
             if (fds[0].revents != 0) go = run_commands();
         }
         if (!child_) return;
@@ -205,8 +209,10 @@ class process_host final : public child_host {
             if (c.kind == command_kind::launch) {
                 start(c);
             } else if (child_ && child_->epoch == c.epoch) {
-                if (c.kind == command_kind::kill) ::kill(child_->pid, SIGKILL);
-                else write_all(child_->socket.get(), encode_line({.event = "stop"}));
+                if (c.kind == command_kind::kill)
+                    ::kill(child_->pid, SIGKILL);
+                else
+                    write_all(child_->socket.get(), encode_line({.event = "stop"}));
             }
         }
         return true;
@@ -230,7 +236,8 @@ class process_host final : public child_host {
             failed = spawn_setup(socket.get(), page.get()).spawn(fresh.pid, program_, std::move(words));
         }
         if (failed != 0) {
-            sink_->send({.epoch = c.epoch, .kind = child_event_kind::failed,
+            sink_->send({.epoch = c.epoch,
+                .kind = child_event_kind::failed,
                 .err = fail(errc::not_ready, "cannot start " + program_ + ": " + std::strerror(failed))});
             return sink_->send({.epoch = c.epoch, .kind = child_event_kind::gone, .exit = {.code = 1}});
         }
@@ -247,9 +254,10 @@ class process_host final : public child_host {
             const auto n = recv(child_->socket.get(), buffer, sizeof buffer, MSG_DONTWAIT);
             if (n < 0 && errno == EINTR) continue;
             if (n < 0 && errno == EAGAIN) return;
-            const bool good = n > 0 && child_->lines.feed({buffer, static_cast<std::size_t>(n)}, [this](std::string_view line) {
-                if (auto m = decode_line(line)) on_line(*m);
-            });
+            const bool good =
+                n > 0 && child_->lines.feed({buffer, static_cast<std::size_t>(n)}, [this](std::string_view line) {
+                    if (auto m = decode_line(line)) on_line(*m);
+                });
             if (good) continue;
             ::kill(child_->pid, SIGKILL);
             child_->socket.reset();  // poll ignores it from now on
@@ -260,21 +268,26 @@ class process_host final : public child_host {
     void on_line(const line_message& m) {
         if (m.event == "ready") connect(m.port);
         if (m.event == "failed") sink_->send({.epoch = child_->epoch, .kind = child_event_kind::failed, .err = m.err});
-        if (m.event == "fired") sink_->send({.epoch = child_->epoch, .kind = child_event_kind::fired, .fault = m.fault});
+        if (m.event == "fired")
+            sink_->send({.epoch = child_->epoch, .kind = child_event_kind::fired, .fault = m.fault});
     }
 
     /// Its handshake may never come: an actor of its own waits for it.
     void connect(std::uint16_t port) {
         auto middleman = system_.middleman().actor_handle();
-        system_.spawn([sink = sink_, epoch = child_->epoch, pid = child_->pid, port, middleman](caf::event_based_actor* self) {
+        system_.spawn([sink = sink_, epoch = child_->epoch, pid = child_->pid, port, middleman](
+                          caf::event_based_actor* self) {
             self->request(middleman, connect_deadline, caf::connect_atom::value, std::string("127.0.0.1"), port)
                 .then(
                     [=](const caf::node_id&, const caf::strong_actor_ptr& door, const std::set<std::string>&) {
-                        sink->send({.epoch = epoch, .kind = child_event_kind::door, .door = caf::actor_cast<caf::actor>(door),
+                        sink->send({.epoch = epoch,
+                            .kind = child_event_kind::door,
+                            .door = caf::actor_cast<caf::actor>(door),
                             .pid = pid});
                     },
                     [=](const caf::error& e) {
-                        sink->send({.epoch = epoch, .kind = child_event_kind::failed,
+                        sink->send({.epoch = epoch,
+                            .kind = child_event_kind::failed,
                             .err = fail(errc::not_ready, "cannot reach the executor: " + self->system().render(e))});
                     });
         });
@@ -285,8 +298,10 @@ class process_host final : public child_host {
         siginfo_t status{};
         CHECK(waitid(P_PIDFD, static_cast<id_t>(child_->pidfd.get()), &status, WEXITED) == 0);
         child_exit e;
-        if (status.si_code == CLD_EXITED) e.code = status.si_status;
-        else e.signal = status.si_status;
+        if (status.si_code == CLD_EXITED)
+            e.code = status.si_status;
+        else
+            e.signal = status.si_status;
         e.out_of_memory = e.signal == SIGKILL && oom_kills() > child_->oom_kills_before;
         const std::uint64_t epoch = child_->epoch;
         const std::int32_t pid = child_->pid;
@@ -309,8 +324,8 @@ class process_host final : public child_host {
 
 }  // namespace
 
-std::unique_ptr<child_host> make_process_host(
-    caf::actor_system& system, executor_arguments arguments, std::string program, std::vector<std::string> program_words) {
+std::unique_ptr<child_host> make_process_host(caf::actor_system& system, executor_arguments arguments,
+    std::string program, std::vector<std::string> program_words) {
     return std::make_unique<process_host>(system, std::move(arguments), std::move(program), std::move(program_words));
 }
 

@@ -22,9 +22,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto watch_busy_every = 250ms;
-constexpr auto watch_idle_every = 1s;       // the counters are read from shared memory: nearly free
-constexpr auto heartbeat_every = 2s;        // a round trip through the executor's actor
-constexpr auto no_answer_deadline = 4s;     // of that actor, which does no work of its own
+constexpr auto watch_idle_every = 1s;    // the counters are read from shared memory: nearly free
+constexpr auto heartbeat_every = 2s;     // a round trip through the executor's actor
+constexpr auto no_answer_deadline = 4s;  // of that actor, which does no work of its own
 constexpr auto hello_deadline = 5s;
 constexpr auto load_stall_deadline = 120s;  // without any progress of loading
 constexpr auto quiet_period = 60s;          // after a lost device, until the level goes up again
@@ -44,9 +44,9 @@ bool final_load_error(const error& e) {
 }
 
 class supervisor : public caf::event_based_actor {
- public:
-    supervisor(caf::actor_config& cfg, supervisor_settings settings, std::shared_ptr<child_host> host, caf::actor scheduler,
-        supervisor_callbacks callbacks)
+   public:
+    supervisor(caf::actor_config& cfg, supervisor_settings settings, std::shared_ptr<child_host> host,
+        caf::actor scheduler, supervisor_callbacks callbacks)
         : caf::event_based_actor(cfg), settings_(std::move(settings)), host_(std::move(host)),
           scheduler_(std::move(scheduler)), callbacks_(std::move(callbacks)) {}
 
@@ -65,7 +65,8 @@ class supervisor : public caf::event_based_actor {
             if (auto alive = caf::actor_cast<caf::actor>(to)) caf::anon_send(alive, std::move(e));
         });
         // CAF's default would end the supervisor when somebody answers one of its messages with an error.
-        set_error_handler([](caf::error& e) { log::warn("supervisor_error message=\"{}\"", from_caf_error(e).message); });
+        set_error_handler(
+            [](caf::error& e) { log::warn("supervisor_error message=\"{}\"", from_caf_error(e).message); });
         start();
         return {
             [this](const child_event& e) { on_event(e); },
@@ -74,15 +75,14 @@ class supervisor : public caf::event_based_actor {
             [this](restart_atom) { return on_restart(); },
             [this](const fault_spec& f) { return on_fault(f); },
             [this](counters_atom) { return take_counters(); },
-            [this](state_atom) {
-                return state_json(report(), info_, host_->page(), faults_, log_);
-            },
+            [this](state_atom) { return state_json(report(), info_, host_->page(), faults_, log_); },
             [this](drain_atom) { return on_drain(); },
         };
     }
 
- private:
-    // ---- an incarnation's life ------------------------------------------------------------------------------------------
+   private:
+    // ---- an incarnation's life
+    // ------------------------------------------------------------------------------------------
     void start() {
         ++epoch_;
         phase_ = executor_phase::loading;
@@ -100,23 +100,26 @@ class supervisor : public caf::event_based_actor {
     void on_event(const child_event& e) {
         if (e.epoch != epoch_) return;
         switch (e.kind) {
-            case child_event_kind::door: return say_hello(e.door);
-            case child_event_kind::failed:
-                load_error_ = e.err;
-                log_.add("load_failed", epoch_, e.err.message);
-                return host_->kill(epoch_);
-            case child_event_kind::fired:
-                faults_.fired(e.fault);
-                log_.add("fault_fired", epoch_, e.fault);
-                return;
-            case child_event_kind::gone: return on_gone(e.exit);
+        case child_event_kind::door:
+            return say_hello(e.door);
+        case child_event_kind::failed:
+            load_error_ = e.err;
+            log_.add("load_failed", epoch_, e.err.message);
+            return host_->kill(epoch_);
+        case child_event_kind::fired:
+            faults_.fired(e.fault);
+            log_.add("fault_fired", epoch_, e.fault);
+            return;
+        case child_event_kind::gone:
+            return on_gone(e.exit);
         }
     }
 
     void say_hello(const caf::actor& door) {
         if (phase_ != executor_phase::loading) return;
         request(door, hello_deadline, hello_atom::value, cookie_)
-            .then([this, epoch = epoch_](const caf::actor& executor, const executor_info& i) {
+            .then(
+                [this, epoch = epoch_](const caf::actor& executor, const executor_info& i) {
                     if (epoch == epoch_ && phase_ == executor_phase::loading) attach(executor, i);
                 },
                 [this, epoch = epoch_](const caf::error& e) { refuse(epoch, e); });
@@ -125,7 +128,8 @@ class supervisor : public caf::event_based_actor {
     void attach(const caf::actor& executor, const executor_info& i) {
         executor_ = executor;
         request(executor, hello_deadline, attach_atom::value, scheduler_)
-            .then([this, epoch = epoch_, i](const executor_info&) {
+            .then(
+                [this, epoch = epoch_, i](const executor_info&) {
                     if (epoch == epoch_ && phase_ == executor_phase::loading) on_ready(i);
                 },
                 [this, epoch = epoch_](const caf::error& e) { refuse(epoch, e); });
@@ -148,7 +152,8 @@ class supervisor : public caf::event_based_actor {
         for (auto& p : std::exchange(fault_promises_, {})) p.deliver(true);
         send(scheduler_, executor_up{executor_, i});
         log_.add("ready", epoch_, fmt::format("pid {}", i.pid));
-        if (died_at_) counters_.recovery_seconds.push_back(std::chrono::duration<double>(clock().now() - *died_at_).count());
+        if (died_at_)
+            counters_.recovery_seconds.push_back(std::chrono::duration<double>(clock().now() - *died_at_).count());
         died_at_.reset();
         if (!std::exchange(ever_ready_, true) && callbacks_.first_start) callbacks_.first_start(i);
         for (auto& p : std::exchange(restart_promises_, {})) p.deliver(true);
@@ -182,7 +187,8 @@ class supervisor : public caf::event_based_actor {
         last_fault_ = reason;
         if (cause == death_cause::device_lost) degraded_until_ = clock().now() + quiet_period;
         if (!ever_ready_ && load_error_ && final_load_error(*load_error_)) return give_up(*load_error_);
-        if (!host_->can_restart()) return give_up(fail(errc::not_ready, "the executor inside this process has ended: " + reason));
+        if (!host_->can_restart())
+            return give_up(fail(errc::not_ready, "the executor inside this process has ended: " + reason));
         plan_restart(cause, was_ready, stepped);
     }
 
@@ -222,26 +228,33 @@ class supervisor : public caf::event_based_actor {
         if (!std::exchange(first_start_failed_, true) && callbacks_.first_start) callbacks_.first_start(e);
     }
 
-    // ---- watching -------------------------------------------------------------------------------------------------------
+    // ---- watching
+    // -------------------------------------------------------------------------------------------------------
     /// One timer at a time: an older one finds another token.
     void arm_timer(caf::timespan after) { delayed_send(this, after, timer_atom::value, ++timer_token_); }
 
     void on_timer(std::uint64_t token) {
         if (token != timer_token_) return;
         switch (phase_) {
-            case executor_phase::waiting:
-            case executor_phase::down: return start();
-            case executor_phase::loading: return watch_loading();
-            case executor_phase::up: return watch_running();
-            case executor_phase::ending: return drain_promise_.pending() ? host_->kill(epoch_) : void();
-            case executor_phase::stopped: return;
+        case executor_phase::waiting:
+        case executor_phase::down:
+            return start();
+        case executor_phase::loading:
+            return watch_loading();
+        case executor_phase::up:
+            return watch_running();
+        case executor_phase::ending:
+            return drain_promise_.pending() ? host_->kill(epoch_) : void();
+        case executor_phase::stopped:
+            return;
         }
     }
 
     void watch_loading() {
         const auto* page = host_->page();
         const std::uint64_t loaded = page != nullptr ? page->load_permille.load(std::memory_order_relaxed) : 0;
-        if (stall_.observe(clock().now(), loaded, true) > load_stall_deadline) return on_stuck("loading makes no progress");
+        if (stall_.observe(clock().now(), loaded, true) > load_stall_deadline)
+            return on_stuck("loading makes no progress");
         arm_timer(watch_idle_every);
     }
 
@@ -264,13 +277,15 @@ class supervisor : public caf::event_based_actor {
         heartbeat_pending_ = true;
         next_heartbeat_ = clock().now() + heartbeat_every;
         request(executor_, no_answer_deadline, status_atom::value)
-            .then([this, epoch = epoch_](const executor_status&) {
+            .then(
+                [this, epoch = epoch_](const executor_status&) {
                     heartbeat_pending_ = false;
                     if (epoch == epoch_) answers_ = true;
                 },
                 [this, epoch = epoch_](const caf::error&) {
                     heartbeat_pending_ = false;
-                    if (epoch == epoch_ && phase_ == executor_phase::up && host_->can_restart()) on_stuck("the process does not answer");
+                    if (epoch == epoch_ && phase_ == executor_phase::up && host_->can_restart())
+                        on_stuck("the process does not answer");
                 });
     }
 
@@ -280,7 +295,8 @@ class supervisor : public caf::event_based_actor {
         end_child();
     }
 
-    // ---- questions ------------------------------------------------------------------------------------------------------
+    // ---- questions
+    // ------------------------------------------------------------------------------------------------------
     health_report report() const {
         const auto* page = host_->page();
         return describe({.phase = phase_,
@@ -321,8 +337,10 @@ class supervisor : public caf::event_based_actor {
         if (epoch != epoch_ || phase_ != executor_phase::up) return;
         answers_ = answered;
         probe_ms_ = to_ms(clock().now() - sent);
-        if (answered) cached_until_ = clock().now() + limits::health_cache;
-        else heartbeat();
+        if (answered)
+            cached_until_ = clock().now() + limits::health_cache;
+        else
+            heartbeat();
         answer_probes(report());
         announce();
     }
@@ -333,8 +351,10 @@ class supervisor : public caf::event_based_actor {
 
     caf::result<bool> on_restart() {
         if (!host_->can_restart())
-            return make_caf_error(fail(errc::unsupported_parameter, "an executor inside the front cannot be restarted", "executor"));
-        if (phase_ == executor_phase::stopped) return make_caf_error(fail(errc::shutting_down, "the engine is shutting down"));
+            return make_caf_error(
+                fail(errc::unsupported_parameter, "an executor inside the front cannot be restarted", "executor"));
+        if (phase_ == executor_phase::stopped)
+            return make_caf_error(fail(errc::shutting_down, "the engine is shutting down"));
         restart_promises_.push_back(make_response_promise());
         auto promise = restart_promises_.back();
         policy_.reset();
@@ -352,8 +372,10 @@ class supervisor : public caf::event_based_actor {
         if (!settings_.fault_injection)
             return make_caf_error(fail(errc::forbidden, "start with --fault-injection to arm faults"));
         if (f.target != "executor")
-            return make_caf_error(fail(errc::unsupported_parameter, "the supervisor arms faults of the executor only", "target"));
-        if (!known_fault(f.kind)) return make_caf_error(fail(errc::invalid_request, f.kind + " is no kind of fault", "kind"));
+            return make_caf_error(
+                fail(errc::unsupported_parameter, "the supervisor arms faults of the executor only", "target"));
+        if (!known_fault(f.kind))
+            return make_caf_error(fail(errc::invalid_request, f.kind + " is no kind of fault", "kind"));
         if (fatal_fault(f.kind) && !host_->can_restart())
             return make_caf_error(
                 fail(errc::unsupported_parameter, "an executor inside the front has no fault that ends it", "kind"));
@@ -369,7 +391,8 @@ class supervisor : public caf::event_based_actor {
         request(executor_, hello_deadline, armed)
             .then([promise](bool ok) mutable { promise.deliver(ok); },
                 [promise](const caf::error&) mutable {
-                    promise.deliver(make_caf_error(fail(errc::not_ready, "the executor went away; the next one is armed")));
+                    promise.deliver(
+                        make_caf_error(fail(errc::not_ready, "the executor went away; the next one is armed")));
                 });
         return promise;
     }
@@ -381,7 +404,8 @@ class supervisor : public caf::event_based_actor {
         return now;
     }
 
-    // ---- the end --------------------------------------------------------------------------------------------------------
+    // ---- the end
+    // --------------------------------------------------------------------------------------------------------
     caf::result<bool> on_drain() {
         if (drain_promise_.pending()) return make_caf_error(fail(errc::shutting_down, "the engine is shutting down"));
         drain_promise_ = make_response_promise();
@@ -445,8 +469,8 @@ class supervisor : public caf::event_based_actor {
 caf::actor spawn_supervisor(caf::actor_system& system, supervisor_settings settings, std::unique_ptr<child_host> host,
     caf::actor scheduler, supervisor_callbacks callbacks) {
     CHECK(host && scheduler);
-    return system.spawn<supervisor>(std::move(settings), std::shared_ptr<child_host>(std::move(host)), std::move(scheduler),
-        std::move(callbacks));
+    return system.spawn<supervisor>(
+        std::move(settings), std::shared_ptr<child_host>(std::move(host)), std::move(scheduler), std::move(callbacks));
 }
 
 }  // namespace troupe::actors

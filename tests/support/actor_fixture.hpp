@@ -1,5 +1,5 @@
-// CAF under GoogleTest: one thread, virtual time, one message at a time (after shared/caf's guide: caf/test/dsl.hpp clashes
-// with GoogleTest).
+// CAF under GoogleTest: one thread, virtual time, one message at a time (after shared/caf's guide: caf/test/dsl.hpp
+// clashes with GoogleTest).
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@
 namespace troupe::test {
 
 class actor_test : public ::testing::Test {
- public:
+   public:
     actor_test() : config({.network = false, .deterministic = true}), system(config), self(system, true) {}
     ~actor_test() override {
         for (auto& a : owned_) caf::anon_send_exit(a, caf::exit_reason::kill);
@@ -35,8 +35,7 @@ class actor_test : public ::testing::Test {
         owned_.push_back(a);
         return a;
     }
-    template <class... T>
-    caf::actor spawn(T&&... args) {
+    template <class... T> caf::actor spawn(T&&... args) {
         return own(caf::actor_cast<caf::actor>(system.spawn(std::forward<T>(args)...)));
     }
     /// Runs everything that is due now.
@@ -50,8 +49,7 @@ class actor_test : public ::testing::Test {
         }
     }
     /// The answer to a message; a failed test and T{} if it is an error or does not come without time passing.
-    template <class T, class... Args>
-    T ask(const caf::actor& a, Args&&... args) {
+    template <class T, class... Args> T ask(const caf::actor& a, Args&&... args) {
         auto handle = self->request(a, caf::infinite, std::forward<Args>(args)...);
         run();
         T value{};
@@ -60,8 +58,7 @@ class actor_test : public ::testing::Test {
         return value;
     }
     /// The error a message is answered with.
-    template <class T, class... Args>
-    error ask_error(const caf::actor& a, Args&&... args) {
+    template <class T, class... Args> error ask_error(const caf::actor& a, Args&&... args) {
         auto handle = self->request(a, caf::infinite, std::forward<Args>(args)...);
         run();
         error got;
@@ -74,7 +71,7 @@ class actor_test : public ::testing::Test {
     caf::actor_system system;
     caf::scoped_actor self;
 
- private:
+   private:
     static std::string from_error(const caf::error& e) { return actors::from_caf_error(e).message; }
     std::vector<caf::actor> owned_;
 };

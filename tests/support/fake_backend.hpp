@@ -1,5 +1,5 @@
-// A backend whose "model" is a hash: the logits at a position depend on every token before it, read back through the block
-// tables. A wrong table, a lost copy or a block that was not written changes every later token.
+// A backend whose "model" is a hash: the logits at a position depend on every token before it, read back through the
+// block tables. A wrong table, a lost copy or a block that was not written changes every later token.
 #pragma once
 
 #include <chrono>
@@ -16,18 +16,25 @@ namespace troupe::test {
 struct fake_options {
     std::int32_t n_vocab = 61, n_ctx = 512, max_rows = 32, n_layers = 3;
     std::uint32_t blocks_per_segment = 4, max_segments = 64;
-    std::vector<std::int32_t> windows{0};           ///< one a layer group; the first must be 0
+    std::vector<std::int32_t> windows{0};  ///< one a layer group; the first must be 0
     std::chrono::microseconds layer_time{0};
     std::function<void(std::int64_t pass)> on_pass;  ///< before each forward pass, counted from the warm-up's 0
 };
 
 class fake_backend final : public actors::backend {
- public:
+   public:
     explicit fake_backend(fake_options o) : options_(std::move(o)) {
         constexpr std::uint64_t block_bytes = model::block_tokens * sizeof(std::int32_t);
-        info_ = {.kernels = "fake", .numerics_id = "fake/1", .model_hash = "0", .device = "none", .n_ctx = options_.n_ctx,
-            .n_vocab = options_.n_vocab, .max_rows = options_.max_rows, .n_threads = 1,
-            .segment_bytes = options_.blocks_per_segment * block_bytes, .max_segments = options_.max_segments};
+        info_ = {.kernels = "fake",
+            .numerics_id = "fake/1",
+            .model_hash = "0",
+            .device = "none",
+            .n_ctx = options_.n_ctx,
+            .n_vocab = options_.n_vocab,
+            .max_rows = options_.max_rows,
+            .n_threads = 1,
+            .segment_bytes = options_.blocks_per_segment * block_bytes,
+            .max_segments = options_.max_segments};
         for (const std::int32_t w : options_.windows) {
             info_.group_window.push_back(w);
             info_.group_layers.push_back(options_.n_layers);
@@ -87,7 +94,7 @@ class fake_backend final : public actors::backend {
     std::int64_t rows() const { return rows_; }
     std::size_t segments() const { return memory_.size(); }
 
- private:
+   private:
     std::int32_t* block(std::size_t group, model::block_id b) {
         const auto it = memory_.find(static_cast<std::uint32_t>(layout_.segment_of(group, b)));
         CHECK(it != memory_.end(), "a block of a segment that is not committed");

@@ -8,8 +8,18 @@ namespace troupe::actors {
 namespace {
 
 TEST(executor_arguments, survive_the_command_line) {
-    executor_arguments a{.model = "-a \"strange\" path", .kernels = "ref", .threads = 3, .ctx = 77, .kv_type = "q8_0",
-        .kv_memory = 1ull << 40, .max_rows = 9, .nice = -5, .log_level = "off", .socket_fd = 3, .page_fd = 4, .parent = 4242};
+    executor_arguments a{.model = "-a \"strange\" path",
+        .kernels = "ref",
+        .threads = 3,
+        .ctx = 77,
+        .kv_type = "q8_0",
+        .kv_memory = 1ull << 40,
+        .max_rows = 9,
+        .nice = -5,
+        .log_level = "off",
+        .socket_fd = 3,
+        .page_fd = 4,
+        .parent = 4242};
     const auto words = to_words(a);
     const auto back = parse_words(words);
     ASSERT_TRUE(back);

@@ -14,5 +14,6 @@ int main(int argc, char** argv) {
             [](const std::function<void(double)>&) -> troupe::result<std::unique_ptr<troupe::actors::backend>> {
                 return troupe::fail(troupe::errc::model_missing, "there is no such model");
             });
-    return troupe::actors::run_executor(*arguments, troupe::test::load_fake({.layer_time = std::chrono::microseconds(300)}));
+    return troupe::actors::run_executor(
+        *arguments, troupe::test::load_fake({.layer_time = std::chrono::microseconds(300)}));
 }

@@ -33,7 +33,8 @@ std::vector<token_id> run(const executor_arguments& a, const std::vector<token_i
     std::vector<std::uint32_t> blocks_per_segment;
     for (const auto& g : b.layout().groups) blocks_per_segment.push_back(g.blocks_per_segment);
     plan_writer w(blocks_per_segment);
-    const sequence_params params{.temperature = 0.8f, .top_p = 0.9f, .top_k = 30, .n_logprobs = 1, .seed = 5, .max_tokens = 500};
+    const sequence_params params{
+        .temperature = 0.8f, .top_p = 0.9f, .top_k = 30, .n_logprobs = 1, .seed = 5, .max_tokens = 500};
     std::vector<token_id> out;
     const auto size = static_cast<std::int32_t>(tokens.size());
     for (std::int32_t pos = 0; out.size() < n;) {

@@ -16,9 +16,9 @@ using test::fake_backend;
 using test::plan_writer;
 
 struct bench {
-    explicit bench(test::fake_options o = {}) : backend(std::move(o)), runner(backend, page, faults, [this](sequence_id id) {
-        return cancelled.contains(id);
-    }) {}
+    explicit bench(test::fake_options o = {})
+        : backend(std::move(o)),
+          runner(backend, page, faults, [this](sequence_id id) { return cancelled.contains(id); }) {}
     progress_page page;
     std::vector<std::string> fired;
     fault_injector faults{[this](std::string_view k) { fired.emplace_back(k); }};
@@ -34,7 +34,8 @@ std::vector<token_id> prompt(std::int32_t n, std::int32_t salt = 0) {
 }
 
 sequence_params sampled(std::int64_t max_tokens = 1000) {
-    return {.temperature = 0.9f, .top_p = 0.95f, .repeat_penalty = 1.1f, .top_k = 40, .seed = 42, .max_tokens = max_tokens};
+    return {
+        .temperature = 0.9f, .top_p = 0.95f, .repeat_penalty = 1.1f, .top_k = 40, .seed = 42, .max_tokens = max_tokens};
 }
 
 /// Prefill in chunks, then decode, until `n` tokens are there or the sequence ended.
@@ -48,8 +49,10 @@ std::vector<row_result> generate(bench& b, plan_writer& w, sequence_id id, const
         const auto rows = std::min(chunk, size - pos);
         w.row(p, id, pos, rows, pos + rows == size);
         const auto r = b.runner.run(p);
-        if (pos + rows == size) out.push_back(r.rows.at(0));
-        else EXPECT_EQ(r.rows.at(0).status, row_status::ok);
+        if (pos + rows == size)
+            out.push_back(r.rows.at(0));
+        else
+            EXPECT_EQ(r.rows.at(0).status, row_status::ok);
     }
     for (std::int32_t pos = size; out.size() < n && !out.back().ended; ++pos) {
         plan p = w.next();
@@ -119,7 +122,8 @@ TEST(plan_runner, goes_on_after_a_restart_with_the_same_tokens) {
             tokens.insert(tokens.end(), expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(accepted));
             auto rest = generate(fresh, w, 9, tokens, 40, params, 100, 13);
             EXPECT_TRUE(rest.back().ended);
-            EXPECT_EQ(ids(rest), std::vector<token_id>(expected.begin() + static_cast<std::ptrdiff_t>(accepted), expected.end()));
+            EXPECT_EQ(ids(rest),
+                std::vector<token_id>(expected.begin() + static_cast<std::ptrdiff_t>(accepted), expected.end()));
         }
     }
 }
@@ -182,8 +186,8 @@ TEST(plan_runner, ends_at_max_tokens_and_at_the_end_of_the_context) {
 TEST(plan_runner, reads_cancel_flags_between_passes) {
     bench* bench_in_pass = nullptr;
     bench b({.max_rows = 8, .on_pass = [&](std::int64_t pass) {
-        if (pass == 2) bench_in_pass->cancelled.insert(1);
-    }});
+                 if (pass == 2) bench_in_pass->cancelled.insert(1);
+             }});
     bench_in_pass = &b;
     plan_writer w;
     plan p = w.next();
@@ -324,7 +328,8 @@ TEST(plan_runner, reports_a_failed_commit_and_counts_work_on_the_page) {
     EXPECT_EQ(b.backend.segments(), 0u);
     ASSERT_TRUE(b.faults.arm({.kind = "alloc_fail"}));
     plan p{.epoch = 1, .id = 5};
-    p.ops = {{kv_op_kind::commit_segment, 0, 0, 3}, {kv_op_kind::commit_segment, 0, 0, 4}, {kv_op_kind::release_segment, 0, 0, 4}};
+    p.ops = {{kv_op_kind::commit_segment, 0, 0, 3}, {kv_op_kind::commit_segment, 0, 0, 4},
+        {kv_op_kind::release_segment, 0, 0, 4}};
     const auto r = b.runner.run(p);
     EXPECT_EQ(r.ops_ok, (std::vector<std::uint8_t>{0, 1, 1}));
     EXPECT_EQ(r.plan, 5u);

@@ -44,7 +44,7 @@ struct seen {
 
 /// Stands for the scheduler: keeps one sequence decoding on every incarnation and writes down what it hears.
 class recorder {
- public:
+   public:
     void put(seen s) {
         std::lock_guard lock(mutex_);
         all_.push_back(std::move(s));
@@ -66,7 +66,7 @@ class recorder {
         return all_;
     }
 
- private:
+   private:
     std::mutex mutex_;
     std::condition_variable more_;
     std::vector<seen> all_;
@@ -107,7 +107,7 @@ caf::behavior fake_scheduler(caf::stateful_actor<scheduler_state>* self, std::sh
 }
 
 class process_test : public ::testing::Test {
- public:
+   public:
     void start(std::string model = "fake", bool faults = true) {
         scheduler_ = system_.spawn(fake_scheduler, seen_);
         const executor_arguments a{.model = std::move(model), .log_level = "off"};
@@ -123,8 +123,7 @@ class process_test : public ::testing::Test {
         caf::anon_send_exit(scheduler_, caf::exit_reason::kill);
         for (const pid_t pid : pids_) EXPECT_TRUE(gone(pid)) << pid;
     }
-    template <class T, class... Args>
-    T ask(Args&&... args) {
+    template <class T, class... Args> T ask(Args&&... args) {
         caf::scoped_actor self{system_};
         T value{};
         self->request(supervisor_, 30s, std::forward<Args>(args)...)
@@ -216,7 +215,8 @@ TEST_F(process_test, a_fault_fires_as_often_as_asked_over_all_incarnations) {
 TEST_F(process_test, a_frozen_idle_process_is_not_called_healthy) {
     start();
     const auto current = up();
-    while (seen_->wait("result").plan_started < 398) {}
+    while (seen_->wait("result").plan_started < 398) {
+    }
     EXPECT_EQ(ask<health_report>(health_atom::value).status, "ok");
     ASSERT_EQ(::kill(current.pid, SIGSTOP), 0);
     std::this_thread::sleep_for(limits::health_cache);

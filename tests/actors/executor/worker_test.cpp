@@ -14,9 +14,8 @@ namespace {
 using test::plan_writer;
 
 /// Waits for what a worker says; a missing word fails the test by its time limit.
-template <class T>
-class mailbox {
- public:
+template <class T> class mailbox {
+   public:
     void put(T value) {
         std::lock_guard lock(mutex_);
         values_.push_back(std::move(value));
@@ -30,7 +29,7 @@ class mailbox {
         return value;
     }
 
- private:
+   private:
     std::mutex mutex_;
     std::condition_variable more_;
     std::deque<T> values_;
@@ -84,10 +83,10 @@ TEST(worker, says_why_it_cannot_load) {
 TEST(worker, a_cancel_stops_plans_that_wait_and_the_pass_after_the_running_one) {
     std::promise<void> running, go;
     bench b(test::load_fake({.max_rows = 4, .on_pass = [&](std::int64_t pass) {
-        if (pass != 1) return;  // 0 is the warm-up
-        running.set_value();
-        go.get_future().wait();
-    }}));
+                                 if (pass != 1) return;  // 0 is the warm-up
+                                 running.set_value();
+                                 go.get_future().wait();
+                             }}));
     ASSERT_TRUE(b.loaded.take());
     plan_writer w;
     plan p = w.next();

@@ -97,7 +97,11 @@ TEST(health, says_what_is) {
         EXPECT_EQ(status({.phase = phase, .ever_ready = true}), "recovering");
     EXPECT_EQ(status({.phase = executor_phase::down, .ever_ready = true}), "down");
     EXPECT_EQ(status({.phase = executor_phase::stopped}), "down");
-    const auto r = describe({.phase = executor_phase::waiting, .ever_ready = true, .epoch = 3, .restarts = 2, .last_fault = "crash (signal 11)"});
+    const auto r = describe({.phase = executor_phase::waiting,
+        .ever_ready = true,
+        .epoch = 3,
+        .restarts = 2,
+        .last_fault = "crash (signal 11)"});
     EXPECT_EQ(r.epoch, 3u);
     EXPECT_EQ(r.restarts, 2u);
     ASSERT_EQ(r.reasons.size(), 1u);

@@ -24,7 +24,7 @@ struct fake_world {
 };
 
 class fake_host final : public child_host {
- public:
+   public:
     explicit fake_host(std::shared_ptr<fake_world> world) : world_(std::move(world)) {}
     void set_sink(std::function<void(child_event)> sink) override { world_->sink = std::move(sink); }
     void launch(std::uint64_t epoch, std::string cookie) override {
@@ -40,23 +40,27 @@ class fake_host final : public child_host {
     const progress_page* page() const override { return &world_->page; }
     bool can_restart() const override { return world_->restartable; }
 
- private:
+   private:
     std::shared_ptr<fake_world> world_;
 };
 
 class supervisor_test : public test::actor_test {
- public:
+   public:
     void start(bool fault_injection = true) {
         scheduler_actor = spawn([this]() -> caf::behavior {
             return {[this](const executor_up& up) { heard.push_back("up " + std::to_string(up.info.epoch)); },
                 [this](const executor_down& d) {
-                    heard.push_back("down " + std::to_string(d.epoch) + " " + d.reason + " plan " + std::to_string(d.plan_started));
+                    heard.push_back(
+                        "down " + std::to_string(d.epoch) + " " + d.reason + " plan " + std::to_string(d.plan_started));
                 },
                 [this](const fault_spec& f) { heard.push_back("watch " + f.request_contains); }};
         });
-        supervisor = own(spawn_supervisor(system, {.fault_injection = fault_injection}, std::make_unique<fake_host>(world),
-            scheduler_actor,
-            {.first_start = [this](result<executor_info> i) { first.push_back(i ? "ready" : std::string(info(i.error().code).name)); },
+        supervisor = own(spawn_supervisor(system, {.fault_injection = fault_injection},
+            std::make_unique<fake_host>(world), scheduler_actor,
+            {.first_start =
+                    [this](result<executor_info> i) {
+                        first.push_back(i ? "ready" : std::string(info(i.error().code).name));
+                    },
                 .health_changed = [this](const health_report& r) { levels.push_back(r.status); }}));
         run();
     }
@@ -81,7 +85,8 @@ class supervisor_test : public test::actor_test {
         auto door = spawn([this, epoch](caf::event_based_actor*) -> caf::behavior {
             return {[this, epoch](hello_atom, const std::string& cookie) {
                 EXPECT_EQ(cookie, world->cookie);
-                return caf::make_message(executor, executor_info{.epoch = epoch, .pid = 100 + static_cast<std::int32_t>(epoch)});
+                return caf::make_message(
+                    executor, executor_info{.epoch = epoch, .pid = 100 + static_cast<std::int32_t>(epoch)});
             }};
         });
         emit({.epoch = epoch, .kind = child_event_kind::door, .door = door});
