@@ -14,9 +14,21 @@ namespace troupe::actors {
 
 using generation_id = std::uint64_t;  ///< made by the gateway, unique in this process
 
-struct generation_position { generation_id id = 0; std::int64_t position = 0; std::optional<std::int64_t> eta_ms; };
-struct prompt_progress { generation_id id = 0; std::int64_t processed = 0, total = 0, cached = 0; };
-struct accepted_token { token_id id = 0; float logprob = 0; std::vector<logprob_entry> top; bool end = false; };
+struct generation_position {
+    generation_id id = 0;
+    std::int64_t position = 0;
+    std::optional<std::int64_t> eta_ms;
+};
+struct prompt_progress {
+    generation_id id = 0;
+    std::int64_t processed = 0, total = 0, cached = 0;
+};
+struct accepted_token {
+    token_id id = 0;
+    float logprob = 0;
+    std::vector<logprob_entry> top;
+    bool end = false;
+};
 /// Tokens n_before, n_before + 1, ... of the generation. An end token is not among them.
 struct generation_tokens {
     generation_id id = 0;
@@ -24,14 +36,21 @@ struct generation_tokens {
     std::vector<accepted_token> tokens;
     std::vector<float> prompt_logprobs;  ///< with the first tokens, if asked for
 };
-struct generation_stalled { generation_id id = 0; std::string reason; };          ///< executor_restart, preempted, memory
-struct generation_moving { generation_id id = 0; std::int64_t after_ms = 0; bool numerics_changed = false; };
+struct generation_stalled {
+    generation_id id = 0;
+    std::string reason;
+};  ///< executor_restart, preempted, memory
+struct generation_moving {
+    generation_id id = 0;
+    std::int64_t after_ms = 0;
+    bool numerics_changed = false;
+};
 enum class finish : std::uint8_t { stop, length, cancelled, failed };
 struct generation_finished {
     generation_id id = 0;
     finish why = finish::stop;
-    error err;                 ///< if failed
-    std::int64_t n_tokens = 0; ///< accepted tokens that count (an end token is not one)
+    error err;                  ///< if failed
+    std::int64_t n_tokens = 0;  ///< accepted tokens that count (an end token is not one)
     usage_counts usage;
     timing_counts timings;
 };

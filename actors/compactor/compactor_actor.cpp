@@ -30,8 +30,10 @@ void go_on(compactor_self* self) {
     if (const auto order = s.policy->decide(now)) {
         const bool shrink = order->what == compactor_policy::order::kind::shrink;
         // Sent, not requested: the answer is only for the log, and a request would leave its time-out behind.
-        if (shrink) self->send(s.scheduler, compact_atom::value, order->bytes);
-        else self->send(s.scheduler, compact_atom::value);
+        if (shrink)
+            self->send(s.scheduler, compact_atom::value, order->bytes);
+        else
+            self->send(s.scheduler, compact_atom::value);
     }
     const auto at = s.policy->wakeup();
     if (!at || s.due == at) return;

@@ -1,5 +1,5 @@
-// The compactor's actor: follows the scheduler's kv_usage and tells it when to give memory back. Its timer runs only while
-// there is memory to give back.
+// The compactor's actor: follows the scheduler's kv_usage and tells it when to give memory back. Its timer runs only
+// while there is memory to give back.
 #pragma once
 
 #include <chrono>

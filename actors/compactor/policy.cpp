@@ -7,9 +7,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto release_after = 10s;       // a burst may come back
-constexpr std::int64_t spare_least = 2;   // empty segments kept for the next sequence
-constexpr std::int64_t spare_share = 8;   // or one in so many of those committed
+constexpr auto release_after = 10s;      // a burst may come back
+constexpr std::int64_t spare_least = 2;  // empty segments kept for the next sequence
+constexpr std::int64_t spare_share = 8;  // or one in so many of those committed
 
 }  // namespace
 
@@ -19,10 +19,14 @@ bool compactor_policy::too_many_empty() const {
 
 void compactor_policy::usage(const kv_usage& u, steady_time now) {
     last_ = u;
-    if (!u.idle || u.segments_committed == 0) idle_since_.reset();
-    else if (!idle_since_) idle_since_ = now;
-    if (!too_many_empty()) spare_since_.reset();
-    else if (!spare_since_) spare_since_ = now;
+    if (!u.idle || u.segments_committed == 0)
+        idle_since_.reset();
+    else if (!idle_since_)
+        idle_since_ = now;
+    if (!too_many_empty())
+        spare_since_.reset();
+    else if (!spare_since_)
+        spare_since_ = now;
 }
 
 std::optional<compactor_policy::order> compactor_policy::decide(steady_time now) {

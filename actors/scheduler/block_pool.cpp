@@ -40,8 +40,10 @@ std::optional<block_id> block_pool::alloc(std::size_t group_index) {
     const std::uint32_t slot = s.free_slots.back();
     s.free_slots.pop_back();
     g.empty.erase(index);
-    if (s.free_slots.empty()) g.partly_free.erase(index);
-    else g.partly_free.insert(index);
+    if (s.free_slots.empty())
+        g.partly_free.erase(index);
+    else
+        g.partly_free.insert(index);
     s.blocks[slot] = {1, false};
     --g.counts.free;
     ++g.counts.owned;
@@ -201,7 +203,8 @@ void block_pool::check() const {
     CHECK(unallocated == unallocated_segments());
     for (std::size_t g = 0; g < groups_.size(); ++g) {
         const block_counts& kept = groups_[g].counts;
-        CHECK(kept.free == seen[g].free && kept.cached == seen[g].cached && kept.owned == seen[g].owned, "block accounts");
+        CHECK(kept.free == seen[g].free && kept.cached == seen[g].cached && kept.owned == seen[g].owned,
+            "block accounts");
     }
 }
 

@@ -1,5 +1,5 @@
-// The book-keeping of KV memory: which segments are committed, to which layer group, and who holds which of their blocks.
-// Owns numbers, not bytes: what it decides reaches the executor as plan operations.
+// The book-keeping of KV memory: which segments are committed, to which layer group, and who holds which of their
+// blocks. Owns numbers, not bytes: what it decides reaches the executor as plan operations.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +22,14 @@ struct block_counts {
 };
 
 class block_pool {
- public:
+   public:
     block_pool(const model::kv_layout& layout, std::uint64_t max_segments);
 
     std::size_t n_groups() const { return groups_.size(); }
     std::uint32_t blocks_per_segment(std::size_t group) const { return groups_[group].per_segment; }
 
-    /// A free block with one reference, from the segment that is in use already and has the lowest number; nothing if the
-    /// group's committed segments are full.
+    /// A free block with one reference, from the segment that is in use already and has the lowest number; nothing if
+    /// the group's committed segments are full.
     std::optional<block_id> alloc(std::size_t group);
     void ref(std::size_t group, block_id b);
     void unref(std::size_t group, block_id b);
@@ -60,7 +60,7 @@ class block_pool {
     /// CHECKs the accounting from the ground up: free + cached + owned = total in every group, reference counts add up.
     void check() const;
 
- private:
+   private:
     enum class state : std::uint8_t { unallocated, committing, committed };
     struct block {
         std::uint32_t refs = 0;

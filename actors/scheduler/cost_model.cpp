@@ -45,8 +45,10 @@ std::int64_t cost_model::chunk(double budget_ms, std::int64_t start, std::int64_
     std::int64_t low = least, high = most;
     while (low < high) {
         const std::int64_t mid = (low + high + 1) / 2;
-        if (prompt_ms(mid, start) <= budget_ms) low = mid;
-        else high = mid - 1;
+        if (prompt_ms(mid, start) <= budget_ms)
+            low = mid;
+        else
+            high = mid - 1;
     }
     return low;
 }

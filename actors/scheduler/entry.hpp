@@ -20,7 +20,8 @@ struct generation_request {
     std::string client_key;
     std::shared_ptr<const std::vector<token_id>> prompt;
     std::vector<token_id> accepted;
-    /// max_tokens: negative = to the end of the context; 0 = nothing is generated (with prompt_logprobs: the prompt is scored).
+    /// max_tokens: negative = to the end of the context; 0 = nothing is generated (with prompt_logprobs: the prompt is
+    /// scored).
     sequence_params params;
     bool batch_priority = false;
     bool watch_text = false;
@@ -30,30 +31,30 @@ enum class phase : std::uint8_t { queued, prefill, decode, ending, evicting };
 
 struct entry {
     generation_request request;
-    std::uint64_t arrival = 0;         ///< its place: kept over preemption and restart
+    std::uint64_t arrival = 0;  ///< its place: kept over preemption and restart
     phase is = phase::queued;
-    sequence_id seq = 0;               ///< a new one each time it starts to run
-    bool opened = false;               ///< the executor knows seq
-    std::vector<token_id> tokens;      ///< prompt + accepted
+    sequence_id seq = 0;           ///< a new one each time it starts to run
+    bool opened = false;           ///< the executor knows seq
+    std::vector<token_id> tokens;  ///< prompt + accepted
     std::int64_t n_prompt = 0;
-    std::int64_t limit = 0;            ///< most tokens it may have
-    std::int64_t target = 0;           ///< prefill ends here: tokens known when it started to run
-    std::int64_t n_sub = 0;            ///< next position to submit
-    std::int64_t plan_pos = 0;         ///< n_sub when the plan being made was begun: its rows look back from here
-    std::int64_t kv_ok = 0;            ///< positions below are computed and, if a later row was sampled, finite
-    int k = 0;                         ///< plans in flight with a row of it
-    bool sampled = false;              ///< a sampled row of this run was finite: its blocks may enter the cache
+    std::int64_t limit = 0;     ///< most tokens it may have
+    std::int64_t target = 0;    ///< prefill ends here: tokens known when it started to run
+    std::int64_t n_sub = 0;     ///< next position to submit
+    std::int64_t plan_pos = 0;  ///< n_sub when the plan being made was begun: its rows look back from here
+    std::int64_t kv_ok = 0;     ///< positions below are computed and, if a later row was sampled, finite
+    int k = 0;                  ///< plans in flight with a row of it
+    bool sampled = false;       ///< a sampled row of this run was finite: its blocks may enter the cache
     bool publish = true;
     sequence_kv kv;
     std::vector<float> prompt_logprobs;
 
-    std::int64_t cached = 0;           ///< prompt tokens the first run did not compute
+    std::int64_t cached = 0;  ///< prompt tokens the first run did not compute
     steady_time submitted{}, ready_since{};
     std::optional<steady_time> started, first_token, last_token, finished, stalled;
     bool stalled_by_death = false;
-    bool ran = false;                  ///< has been running: it is not a waiting request any more
-    std::string numerics_id;           ///< of the incarnation that made its last token
-    std::int64_t position = 0;         ///< as told last
+    bool ran = false;           ///< has been running: it is not a waiting request any more
+    std::string numerics_id;    ///< of the incarnation that made its last token
+    std::int64_t position = 0;  ///< as told last
     std::optional<steady_time> told_position, told_progress, unschedulable;
     int preemptions = 0, voids = 0;
     bool waited_for_twin = false;

@@ -41,7 +41,8 @@ void fair_share::forget_idle() {
     while (clients_.size() > most_known) {
         auto oldest = clients_.end();
         for (auto i = clients_.begin(); i != clients_.end(); ++i)
-            if (i->second.requests == 0 && (oldest == clients_.end() || i->second.seen < oldest->second.seen)) oldest = i;
+            if (i->second.requests == 0 && (oldest == clients_.end() || i->second.seen < oldest->second.seen))
+                oldest = i;
         if (oldest == clients_.end()) return;
         clients_.erase(oldest);
     }

@@ -22,7 +22,7 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b;
 kv_manager::kv_manager(const model::kv_layout& layout, std::uint64_t max_segments)
     : layout_(layout), pool_(layout, max_segments), cache_(pool_, layout) {}
 
-// ---- how much --------------------------------------------------------------------------------------------------------
+// ---- how much
 
 block_need kv_manager::need(std::int64_t n, std::int64_t cached_blocks, std::int64_t chunk) const {
     block_need need;
@@ -39,9 +39,12 @@ bool kv_manager::fits(const block_need& more) const {
     std::int64_t segments = 0, spare = 0;
     for (std::size_t g = 0; g < more.size(); ++g) {
         const auto& c = pool_.counts(g);
-        const std::int64_t per = pool_.blocks_per_segment(g), over = more[g] - c.free - c.cached - pool_.committing(g) * per;
-        if (over > 0) segments += divide_up(over, per);
-        else spare += -over / per;  // whole segments another group could have, if their blocks lie well
+        const std::int64_t per = pool_.blocks_per_segment(g),
+                           over = more[g] - c.free - c.cached - pool_.committing(g) * per;
+        if (over > 0)
+            segments += divide_up(over, per);
+        else
+            spare += -over / per;  // whole segments another group could have, if their blocks lie well
     }
     if (segments == 0) return true;
     return now_ >= blocked_until_ && segments <= pool_.unallocated_segments() + spare;
@@ -51,15 +54,18 @@ std::int64_t kv_manager::longest_sequence() const {
     // By bisection over what a lone sequence takes of the empty memory, one token of slack for the next step.
     std::int64_t windowed = 0;  // a window's blocks may straddle one segment more
     for (const auto& g : layout_.groups) windowed += g.window > 0;
-    const std::int64_t usable = pool_.max_segments() > 4 * windowed ? pool_.max_segments() - windowed : pool_.max_segments();
+    const std::int64_t usable =
+        pool_.max_segments() > 4 * windowed ? pool_.max_segments() - windowed : pool_.max_segments();
     std::int64_t low = 0, high = 1 << 24;
     while (low < high) {
         const std::int64_t mid = (low + high + 1) / 2;
         std::int64_t segments = 0;
         const block_need alone = need(mid, 0, block);
         for (std::size_t g = 0; g < alone.size(); ++g) segments += divide_up(alone[g], pool_.blocks_per_segment(g));
-        if (segments <= usable) low = mid;
-        else high = mid - 1;
+        if (segments <= usable)
+            low = mid;
+        else
+            high = mid - 1;
     }
     return low;
 }
@@ -80,7 +86,8 @@ bool kv_manager::grow(std::size_t group) {
 
 void kv_manager::prepare(const block_need& more) {
     for (std::size_t g = 0; g < more.size(); ++g)
-        while (pool_.counts(g).free + pool_.committing(g) * pool_.blocks_per_segment(g) < more[g] && grow(g)) {}
+        while (pool_.counts(g).free + pool_.committing(g) * pool_.blocks_per_segment(g) < more[g] && grow(g)) {
+        }
 }
 
 kv_manager::got kv_manager::take_block(std::size_t group, block_id& b) {
@@ -103,7 +110,7 @@ bool kv_manager::evict_foreign(std::size_t group) {
     return false;
 }
 
-// ---- a sequence's life -----------------------------------------------------------------------------------------------
+// ---- a sequence's life
 
 std::int64_t kv_manager::start(sequence_kv& s, std::span<const token_id> tokens, std::int64_t most) {
     const std::int64_t covered = adopt(s, cache_.find(tokens, most));
@@ -118,8 +125,8 @@ std::int64_t kv_manager::adopt(sequence_kv& s, prefix_cache::match m) {
     for (std::size_t g = 0; g < s.groups.size(); ++g) {
         auto& mine = s.groups[g];
         const std::int32_t window = layout_.groups[g].window;
-        // Behind the window of the first row nothing is looked at, so nothing need be held. That row may come before the
-        // copied tokens, if no block is to be had for them.
+        // Behind the window of the first row nothing is looked at, so nothing need be held. That row may come before
+        // the copied tokens, if no block is to be had for them.
         const std::int64_t first = window > 0 ? std::max<std::int64_t>(0, covered - window + 1) / block : 0;
         mine.live = static_cast<std::uint32_t>(std::min<std::int64_t>(first, static_cast<std::int64_t>(m.path.size())));
         for (std::size_t i = 0; i < m.path.size(); ++i) {
@@ -138,14 +145,16 @@ std::int64_t kv_manager::adopt(sequence_kv& s, prefix_cache::match m) {
     const bool room = extend(s, covered + m.copied) == got::all;
     cache_.unpin(m.copy_from);
     // While room was made, the window's reference may have gone.
-    const bool whole = std::find(m.copy_from->blocks.begin(), m.copy_from->blocks.end(), no_block) == m.copy_from->blocks.end();
+    const bool whole =
+        std::find(m.copy_from->blocks.begin(), m.copy_from->blocks.end(), no_block) == m.copy_from->blocks.end();
     if ((!room || !whole) && !m.whole_usable) {
         release(s);
         return -1;
     }
     if (!room || !whole) return covered;
     for (std::size_t g = 0; g < s.groups.size(); ++g)
-        ops_.push_back({kv_op_kind::copy_block, static_cast<std::uint32_t>(g), m.copy_from->blocks[g], s.groups[g].blocks.back()});
+        ops_.push_back(
+            {kv_op_kind::copy_block, static_cast<std::uint32_t>(g), m.copy_from->blocks[g], s.groups[g].blocks.back()});
     return covered + m.copied;
 }
 
@@ -223,13 +232,14 @@ std::vector<table_delta> kv_manager::take_deltas(sequence_kv& s) {
         }
         mine.dirty.clear();
         if (mine.sent == mine.blocks.size()) continue;
-        deltas.push_back({static_cast<std::uint32_t>(g), mine.sent, {mine.blocks.begin() + mine.sent, mine.blocks.end()}});
+        deltas.push_back(
+            {static_cast<std::uint32_t>(g), mine.sent, {mine.blocks.begin() + mine.sent, mine.blocks.end()}});
         mine.sent = static_cast<std::uint32_t>(mine.blocks.size());
     }
     return deltas;
 }
 
-// ---- operations ------------------------------------------------------------------------------------------------------
+// ---- operations
 
 std::vector<kv_op> kv_manager::take_ops() { return std::exchange(ops_, {}); }
 
@@ -240,7 +250,8 @@ void kv_manager::op_done(const kv_op& op, bool ok, steady_time now) {
         failures_ = 0;
         return;
     }
-    const auto wait = std::min<std::chrono::milliseconds>(first_back_off * (1 << std::min(failures_, 10)), longest_back_off);
+    const auto wait =
+        std::min<std::chrono::milliseconds>(first_back_off * (1 << std::min(failures_, 10)), longest_back_off);
     ++failures_;
     blocked_until_ = std::max(blocked_until_, now + wait);
 }

@@ -1,4 +1,5 @@
-// The KV memory of one executor incarnation as the scheduler sees it: pool, prefix cache, and each sequence's block tables.
+// The KV memory of one executor incarnation as the scheduler sees it: pool, prefix cache, and each sequence's block
+// tables.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +17,9 @@ namespace troupe::actors {
 struct sequence_kv {
     struct group {
         std::vector<block_id> blocks;
-        std::uint32_t sent = 0;           ///< entries the executor has
-        std::uint32_t live = 0;           ///< entries before are no_block
-        std::vector<std::uint32_t> dirty; ///< entries below `sent` that changed since
+        std::uint32_t sent = 0;            ///< entries the executor has
+        std::uint32_t live = 0;            ///< entries before are no_block
+        std::vector<std::uint32_t> dirty;  ///< entries below `sent` that changed since
     };
     std::vector<group> groups;
     prefix_cache::node* published = nullptr;  ///< deepest node of this path, pinned
@@ -29,7 +30,7 @@ struct sequence_kv {
 using block_need = std::vector<std::int64_t>;
 
 class kv_manager {
- public:
+   public:
     kv_manager(const model::kv_layout& layout, std::uint64_t max_segments);
 
     enum class got : std::uint8_t {
@@ -40,18 +41,21 @@ class kv_manager {
 
     /// Longest sequence the whole memory can hold.
     std::int64_t longest_sequence() const;
-    /// Blocks for `n` tokens of which `cached` blocks are shared; windows count as wide as a step of `chunk` needs them.
+    /// Blocks for `n` tokens of which `cached` blocks are shared; windows count as wide as a step of `chunk` needs
+    /// them.
     block_need need(std::int64_t n, std::int64_t cached_blocks, std::int64_t chunk) const;
     /// Whether `more` could be allocated: free + evictable + what can still be committed.
     bool fits(const block_need& more) const;
     /// Asks for the segments that `more` will need, so that their commits are under way.
     void prepare(const block_need& more);
 
-    prefix_cache::match find(std::span<const token_id> tokens, std::int64_t most) const { return cache_.find(tokens, most); }
+    prefix_cache::match find(std::span<const token_id> tokens, std::int64_t most) const {
+        return cache_.find(tokens, most);
+    }
     /// Starts a sequence on the longest usable prefix of at most `most` tokens. Returns the tokens covered.
     std::int64_t start(sequence_kv& s, std::span<const token_id> tokens, std::int64_t most);
-    /// Starts a sequence on what the cache has. Copies its partial block if a block is to be had at once. Returns the tokens covered;
-    /// -1 (and nothing is held) if without the copy the match is not usable.
+    /// Starts a sequence on what the cache has. Copies its partial block if a block is to be had at once. Returns the
+    /// tokens covered; -1 (and nothing is held) if without the copy the match is not usable.
     std::int64_t adopt(sequence_kv& s, prefix_cache::match m);
     /// Blocks for positions [0, end). On `soon` and `short_` the sequence keeps what it got.
     got extend(sequence_kv& s, std::int64_t end);
@@ -84,7 +88,7 @@ class kv_manager {
     /// CHECKs pool and cache, and that every reference is explained by the cache or one of `sequences`.
     void check(std::span<const sequence_kv* const> sequences) const;
 
- private:
+   private:
     got take_block(std::size_t group, block_id& b);
     bool grow(std::size_t group);
     bool evict_foreign(std::size_t group);

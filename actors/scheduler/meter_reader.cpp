@@ -17,7 +17,8 @@ void meter_reader::read(scheduler_policy& policy) {
     for (const double ms : seen.queue_ms) m.queue_seconds.Observe(ms * seconds);
     for (const double ms : seen.recovery_ms) m.recovery_seconds.Observe(ms * seconds);
     for (const auto& outcome : seen.outcomes) m.request_finished(outcome);
-    for (const auto& s : seen.steps) m.step(s.decode && s.prompt ? "mixed" : s.decode ? "decode" : "prefill", s.ms * seconds);
+    for (const auto& s : seen.steps)
+        m.step(s.decode && s.prompt ? "mixed" : s.decode ? "decode" : "prefill", s.ms * seconds);
 
     const scheduler_counters& now = policy.counters();
     const auto more = [&](auto scheduler_counters::*field) { return static_cast<double>(now.*field - last_.*field); };

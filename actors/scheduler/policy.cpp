@@ -59,8 +59,9 @@ std::optional<error> scheduler_policy::refuse(const generation_request& r) const
         return e;
     }
     if (info_ && length > sequence_limit())
-        return troupe::fail(errc::out_of_memory, "a sequence of " + std::to_string(length) + " tokens can never fit into KV memory, " +
-            std::to_string(sequence_limit()) + " can");
+        return troupe::fail(errc::out_of_memory, "a sequence of " + std::to_string(length) +
+                                                     " tokens can never fit into KV memory, " +
+                                                     std::to_string(sequence_limit()) + " can");
     if (r.accepted.empty() && n_waiting() >= settings_.queue_limit) {
         error e = troupe::fail(errc::queue_full, "the queue is full");
         e.retry_after_ms = std::clamp(eta_ms(1).value_or(default_retry_ms), default_retry_ms, longest_retry_ms);
@@ -138,14 +139,15 @@ kv_usage scheduler_policy::usage() const {
     return u;
 }
 
-// ---- waiting ---------------------------------------------------------------------------------------------------------
+// ---- waiting
 
 bool scheduler_policy::waits_as_batch(const entry& e, steady_time now) const {
     return e.request.batch_priority && now - e.ready_since < batch_ages_after;
 }
 
-/// Those that ran before come first, by arrival. Then the client that was served least, its requests in order; interactive
-/// ones before batch. What a request will cost counts as served when it is picked, so that clients alternate.
+/// Those that ran before come first, by arrival. Then the client that was served least, its requests in order;
+/// interactive ones before batch. What a request will cost counts as served when it is picked, so that clients
+/// alternate.
 std::vector<entry*> scheduler_policy::admission_order(steady_time now) const {
     std::vector<entry*> order;
     struct line {
@@ -195,7 +197,8 @@ void scheduler_policy::tell_positions(steady_time now) {
         next_positions_.reset();
         return;
     }
-    const bool untold = std::any_of(waiting_.begin(), waiting_.end(), [](const entry* e) { return !e->ran && !e->told_position; });
+    const bool untold =
+        std::any_of(waiting_.begin(), waiting_.end(), [](const entry* e) { return !e->ran && !e->told_position; });
     if (next_positions_ && now < *next_positions_ && !untold) return;
     std::int64_t position = 0;
     for (const entry* waiting : queue_order(now)) {
@@ -216,8 +219,10 @@ void scheduler_policy::time_out(steady_time now) {
     for (entry* e : waiting) {
         // One that waits for the executor to come back is not failed: its client sees that it is paused.
         if (now - e->ready_since < longest || (e->ran && !info_)) continue;
-        if (e->ran) fail(*e, errc::out_of_memory, "no memory became free for this answer to go on", now);
-        else fail(*e, errc::queue_timeout, "waited longer than the queue allows", now);
+        if (e->ran)
+            fail(*e, errc::out_of_memory, "no memory became free for this answer to go on", now);
+        else
+            fail(*e, errc::queue_timeout, "waited longer than the queue allows", now);
     }
 }
 

@@ -1,5 +1,5 @@
-// The scheduler's decisions: who waits, who runs, what the next step holds, what a result means. Plain code: the time is
-// passed in, plans and notices are taken out, nothing is sent from here. The actor beside it does the sending.
+// The scheduler's decisions: who waits, who runs, what the next step holds, what a result means. Plain code: the time
+// is passed in, plans and notices are taken out, nothing is sent from here. The actor beside it does the sending.
 #pragma once
 
 #include <cstddef>
@@ -34,17 +34,18 @@ struct policy_settings {
 policy_settings settings_from(const config& c);
 
 /// For the owner of a generation.
-using notice = std::variant<generation_position, prompt_progress, generation_tokens, generation_stalled, generation_moving,
-    generation_finished>;
+using notice = std::variant<generation_position, prompt_progress, generation_tokens, generation_stalled,
+    generation_moving, generation_finished>;
 generation_id about(const notice& n);
 
 class scheduler_policy {
- public:
+   public:
     explicit scheduler_policy(policy_settings settings);
 
-    // -- what happens ---------------------------------------------------------------------------------------------------
-    /// queue_full (with retry_after_ms), out_of_memory and context_length_exceeded (can never fit), conflict (id in use),
-    /// shutting_down.
+    // -- what happens
+    // ---------------------------------------------------------------------------------------------------
+    /// queue_full (with retry_after_ms), out_of_memory and context_length_exceeded (can never fit), conflict (id in
+    /// use), shutting_down.
     result<void> submit(generation_request r, steady_time now);
     void cancel(generation_id id, steady_time now);
     /// The text ended (stop string) after n_accepted tokens.
@@ -60,7 +61,8 @@ class scheduler_policy {
     void shrink_to(std::uint64_t bytes);
     void release_empty();
 
-    // -- what to do -----------------------------------------------------------------------------------------------------
+    // -- what to do
+    // -----------------------------------------------------------------------------------------------------
     /// The next step, if there is one to send now. Ask until there is none.
     std::optional<plan> next_plan(steady_time now);
     std::vector<notice> take_notices() { return std::exchange(notices_, {}); }
@@ -69,7 +71,8 @@ class scheduler_policy {
     /// When to call tick and next_plan again though nothing happened; nothing when idle or when a result will come.
     std::optional<steady_time> wakeup(steady_time now) const;
 
-    // -- how it stands --------------------------------------------------------------------------------------------------
+    // -- how it stands
+    // --------------------------------------------------------------------------------------------------
     bool idle() const { return entries_.empty() && in_flight_.empty(); }
     bool up() const { return info_.has_value(); }
     std::int64_t n_waiting() const;
@@ -85,11 +88,13 @@ class scheduler_policy {
     /// Waiting requests in the order in which they would start, as things are.
     std::vector<const entry*> queue_order(steady_time now) const;
     std::optional<std::int64_t> eta_ms(std::int64_t position) const;
-    std::int64_t sequence_limit() const { return sequence_limit_; }  ///< min(model context, what memory allows); 0: no executor
+    std::int64_t sequence_limit() const {
+        return sequence_limit_;
+    }  ///< min(model context, what memory allows); 0: no executor
     /// CHECKs every invariant (design section 6): accounts, references, states.
     void check() const;
 
- private:
+   private:
     struct sent_row {
         generation_id id = 0;
         sequence_id seq = 0;
@@ -165,7 +170,7 @@ class scheduler_policy {
     std::uint64_t epoch_ = 0;  ///< of the executor that is up, or of the last one
     double run_ms_ = 0;        ///< moving time from start to end of a request
     std::optional<steady_time> next_positions_, retry_at_;
-    entry* trial_ = nullptr;   ///< while a plan is made: the suspect that runs alone
+    entry* trial_ = nullptr;  ///< while a plan is made: the suspect that runs alone
     std::int64_t sequence_limit_ = 0;
     bool draining_ = false;
 };

@@ -1,5 +1,5 @@
-// The executor going and coming: everything that ran goes back to its place with what was accepted; repeated deaths find
-// their culprit.
+// The executor going and coming: everything that ran goes back to its place with what was accepted; repeated deaths
+// find their culprit.
 #include <algorithm>
 
 #include "actors/scheduler/policy.hpp"
@@ -16,9 +16,11 @@ bool from_outside(const std::string& reason) { return reason.starts_with("killed
 
 void scheduler_policy::executor_up(const executor_info& info, steady_time now) {
     if (info_) executor_down(epoch_, "replaced", 0, now);
-    CHECK(info.max_rows > 0 && info.n_ctx > 0 && !info.group_window.empty(), "an executor that says nothing about itself");
+    CHECK(info.max_rows > 0 && info.n_ctx > 0 && !info.group_window.empty(),
+        "an executor that says nothing about itself");
     std::uint64_t segments = info.max_segments;
-    if (settings_.kv_memory > 0) segments = std::min(segments, std::max<std::uint64_t>(1, settings_.kv_memory / info.segment_bytes));
+    if (settings_.kv_memory > 0)
+        segments = std::min(segments, std::max<std::uint64_t>(1, settings_.kv_memory / info.segment_bytes));
     epoch_ = info.epoch;
     info_ = info;
     kv_.emplace(layout_of(info), segments);
@@ -27,7 +29,8 @@ void scheduler_policy::executor_up(const executor_info& info, steady_time now) {
         if (e->ran) e->ready_since = now;
 }
 
-void scheduler_policy::executor_down(std::uint64_t epoch, const std::string& reason, std::uint64_t plan_started, steady_time now) {
+void scheduler_policy::executor_down(
+    std::uint64_t epoch, const std::string& reason, std::uint64_t plan_started, steady_time now) {
     if (!info_ || epoch < epoch_) return;
     ++counters_.executor_deaths;
     if (reason != "replaced" && !from_outside(reason)) suspect_started(plan_started);
@@ -58,10 +61,11 @@ void scheduler_policy::interrupt(entry& e, steady_time now) {
     requeue(e, now);
 }
 
-/// Suspects are the rows of the plan that had started, not everything in flight. A request at fault dies of the same tokens
-/// each time, however its prompt is cut.
+/// Suspects are the rows of the plan that had started, not everything in flight. A request at fault dies of the same
+/// tokens each time, however its prompt is cut.
 void scheduler_policy::suspect_started(std::uint64_t plan_started) {
-    const auto plan = std::find_if(in_flight_.begin(), in_flight_.end(), [&](const sent_plan& p) { return p.id == plan_started; });
+    const auto plan =
+        std::find_if(in_flight_.begin(), in_flight_.end(), [&](const sent_plan& p) { return p.id == plan_started; });
     if (plan == in_flight_.end()) return;
     for (const sent_row& row : plan->rows) {
         entry* e = find(row.id);

@@ -1,4 +1,5 @@
-// What the next step holds: who starts, decode rows first, then prompt chunks within the time budget, and room made for them.
+// What the next step holds: who starts, decode rows first, then prompt chunks within the time budget, and room made for
+// them.
 #include <algorithm>
 
 #include "actors/scheduler/policy.hpp"
@@ -10,11 +11,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::int64_t admission_chunk = 64;       // prompt tokens of a step, for sizing windows at admission
-constexpr std::int64_t least_chunk_beside = 4;     // prompt tokens a step takes at least beside decoding streams ...
-constexpr std::int64_t least_chunk_alone = 32;     // ... and with nobody to disturb: below, weights are read for too few rows
-constexpr double budget_of_decode = 1.5;           // of the moving decode-only step time: gaps stay under 3 x their median
-constexpr auto starves_after = 5s;                 // then nobody younger takes the memory a request waits for
+constexpr std::int64_t admission_chunk = 64;    // prompt tokens of a step, for sizing windows at admission
+constexpr std::int64_t least_chunk_beside = 4;  // prompt tokens a step takes at least beside decoding streams ...
+constexpr std::int64_t least_chunk_alone =
+    32;                                   // ... and with nobody to disturb: below, weights are read for too few rows
+constexpr double budget_of_decode = 1.5;  // of the moving decode-only step time: gaps stay under 3 x their median
+constexpr auto starves_after = 5s;        // then nobody younger takes the memory a request waits for
 constexpr int most_refused_a_plan = 8;
 constexpr std::int64_t least_shared_prefill = 64;
 constexpr auto memory_retry = 100ms;
@@ -42,8 +44,10 @@ std::int64_t scheduler_policy::n_active() const {
 std::optional<plan> scheduler_policy::next_plan(steady_time now) {
     if (!info_) return std::nullopt;
     kv_->set_now(now);
-    if (suspect()) admit_trial(now);
-    else admit(now);
+    if (suspect())
+        admit_trial(now);
+    else
+        admit(now);
     trial_ = suspect();
     if (in_flight_.size() >= depth()) return std::nullopt;
     for (entry* e : running_) {
@@ -75,7 +79,7 @@ void scheduler_policy::retry_later(steady_time now) {
     if (kv_->commits_blocked(now)) retry_at_ = std::max(*retry_at_, kv_->blocked_until());
 }
 
-// ---- starting --------------------------------------------------------------------------------------------------------
+// ---- starting
 
 void scheduler_policy::admit_trial(steady_time now) {
     entry& trial = *suspect();
@@ -132,7 +136,8 @@ bool scheduler_policy::room_for(const entry& e) const {
     for (std::size_t g = 0; g < more.size(); ++g) {
         // Blocks that only the cache holds are both what it finds and what could be evicted; those in use are a gain.
         std::int64_t in_use = 0;
-        for (const auto* n : found.path) in_use += n->blocks[g] != no_block && !kv_->pool().only_cached(g, n->blocks[g]);
+        for (const auto* n : found.path)
+            in_use += n->blocks[g] != no_block && !kv_->pool().only_cached(g, n->blocks[g]);
         more[g] -= std::min(in_use, mine[g]);
     }
     return kv_->fits(more);
@@ -178,7 +183,9 @@ bool scheduler_policy::start(entry& e, steady_time now) {
     e.unschedulable.reset();
     e.position = 0;
     waiting_.erase(std::find(waiting_.begin(), waiting_.end(), &e));
-    running_.insert(std::upper_bound(running_.begin(), running_.end(), &e, [](auto* a, auto* b) { return a->arrival < b->arrival; }), &e);
+    running_.insert(std::upper_bound(
+                        running_.begin(), running_.end(), &e, [](auto* a, auto* b) { return a->arrival < b->arrival; }),
+        &e);
     if (!e.ran) {
         e.ran = true;
         e.started = now;
@@ -194,7 +201,7 @@ bool scheduler_policy::start(entry& e, steady_time now) {
     return true;
 }
 
-// ---- rows ------------------------------------------------------------------------------------------------------------
+// ---- rows
 
 void scheduler_policy::add_row(plan& p, sent_plan& sent, entry& e, std::int64_t n, bool sample) {
     if (!e.opened) {
@@ -260,7 +267,7 @@ void scheduler_policy::add_prompt_rows(plan& p, sent_plan& sent, steady_time now
     }
 }
 
-// ---- room ------------------------------------------------------------------------------------------------------------
+// ---- room
 
 bool scheduler_policy::blocks_for(entry& e, std::int64_t end, steady_time now) {
     using got = kv_manager::got;
@@ -279,7 +286,8 @@ bool scheduler_policy::blocks_for(entry& e, std::int64_t end, steady_time now) {
 
 /// The youngest goes, be it the one that asks; the oldest always gets on.
 void scheduler_policy::make_room(entry& e, steady_time now) {
-    if (std::any_of(running_.begin(), running_.end(), [](const entry* x) { return !x->active(); })) return;  // on its way
+    if (std::any_of(running_.begin(), running_.end(), [](const entry* x) { return !x->active(); }))
+        return;  // on its way
     const char* reason = kv_->commits_blocked(now) ? "memory" : "preempted";
     const auto spared = [](const entry* x) { return x->preemptions >= limits::max_preemptions; };
     entry* victim = running_.back();

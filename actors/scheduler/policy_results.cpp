@@ -48,8 +48,10 @@ void scheduler_policy::observe(const sent_plan& sent, const plan_result& r) {
         const sent_row& row = sent.rows[i];
         const row_result* x = result_of(r, i, row.seq, row.pos);
         if (!x || x->status == row_status::void_row) continue;
-        if (!row.prompt) ++decode;
-        else prompt += row.n, depth += row.n * (row.pos + row.n / 2.0);
+        if (!row.prompt)
+            ++decode;
+        else
+            prompt += row.n, depth += row.n * (row.pos + row.n / 2.0);
     }
     if (decode + prompt == 0) return;
     const double ms = static_cast<double>(r.step_us) / 1000;
@@ -80,8 +82,10 @@ void scheduler_policy::row_done(const sent_row& sent, const row_result* r, stead
         ++counters_.rows_dropped;
     } else if (e->active()) {
         // The executor left out a row of a living sequence: it starts again from what is known.
-        if (++e->voids > most_voids) fail(*e, errc::internal, "the executor does not compute this request", now);
-        else evict(*e, "memory", now);
+        if (++e->voids > most_voids)
+            fail(*e, errc::internal, "the executor does not compute this request", now);
+        else
+            evict(*e, "memory", now);
     }
     e = find(sent.id);
     if (e && e->seq == sent.seq && e->is != phase::queued && !e->active() && e->k == 0) settle(*e, now);
@@ -109,7 +113,8 @@ void scheduler_policy::token_done(entry& e, const row_result& r, steady_time now
     }
     if (e.stalled) {
         const bool changed = !e.numerics_id.empty() && e.numerics_id != info_->numerics_id;
-        notices_.push_back(generation_moving{e.request.id, static_cast<std::int64_t>(to_ms(now - *e.stalled)), changed});
+        notices_.push_back(
+            generation_moving{e.request.id, static_cast<std::int64_t>(to_ms(now - *e.stalled)), changed});
         if (std::exchange(e.stalled_by_death, false)) {
             ++counters_.resumed;
             observed_.recovery_ms.push_back(to_ms(now - *e.stalled));
@@ -139,11 +144,13 @@ void scheduler_policy::token_done(entry& e, const row_result& r, steady_time now
     publish(e);
     if (first_of_run) kv_->checkpoint(e.kv);
     if (text || !out.prompt_logprobs.empty()) notices_.push_back(std::move(out));
-    if (end) finish_entry(e, finish::stop, {}, now);
-    else if (r.ended || e.known() >= e.limit) finish_entry(e, finish::length, {}, now);
+    if (end)
+        finish_entry(e, finish::stop, {}, now);
+    else if (r.ended || e.known() >= e.limit)
+        finish_entry(e, finish::length, {}, now);
 }
 
-// ---- leaving ---------------------------------------------------------------------------------------------------------
+// ---- leaving
 
 /// Only what a finite row was sampled after, and only positions whose tokens stand.
 void scheduler_policy::publish(entry& e) {
@@ -158,8 +165,10 @@ void scheduler_policy::settle(entry& e, steady_time now) {
     kv_->release(e.kv);
     if (e.opened) closes_.push_back(e.seq);
     running_.erase(std::find(running_.begin(), running_.end(), &e));
-    if (e.is == phase::evicting) requeue(e, now);
-    else forget(e);
+    if (e.is == phase::evicting)
+        requeue(e, now);
+    else
+        forget(e);
 }
 
 void scheduler_policy::requeue(entry& e, steady_time now) {
@@ -196,10 +205,18 @@ void scheduler_policy::finish_entry(entry& e, finish why, error err, steady_time
     counters_.generated_ms += done.timings.predicted_ms;
     observed_.request_ms.push_back(to_ms(now - e.submitted));
     switch (why) {
-    case finish::stop: ++counters_.stopped, observed_.outcomes.push_back("stop"); break;
-    case finish::length: ++counters_.length, observed_.outcomes.push_back("length"); break;
-    case finish::cancelled: ++counters_.cancelled, observed_.outcomes.push_back("cancelled"); break;
-    case finish::failed: ++counters_.failed, observed_.outcomes.emplace_back(troupe::info(done.err.code).name); break;
+    case finish::stop:
+        ++counters_.stopped, observed_.outcomes.push_back("stop");
+        break;
+    case finish::length:
+        ++counters_.length, observed_.outcomes.push_back("length");
+        break;
+    case finish::cancelled:
+        ++counters_.cancelled, observed_.outcomes.push_back("cancelled");
+        break;
+    case finish::failed:
+        ++counters_.failed, observed_.outcomes.emplace_back(troupe::info(done.err.code).name);
+        break;
     }
     notices_.push_back(std::move(done));
     if (e.is == phase::queued) {
@@ -207,8 +224,10 @@ void scheduler_policy::finish_entry(entry& e, finish why, error err, steady_time
         return forget(e);
     }
     e.is = phase::ending;
-    if (e.k > 0) cancels_.push_back(e.seq);
-    else settle(e, now);
+    if (e.k > 0)
+        cancels_.push_back(e.seq);
+    else
+        settle(e, now);
 }
 
 }  // namespace troupe::actors

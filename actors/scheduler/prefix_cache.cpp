@@ -39,7 +39,7 @@ prefix_cache::prefix_cache(block_pool& pool, const model::kv_layout& layout) : p
 
 prefix_cache::~prefix_cache() = default;
 
-// ---- finding ---------------------------------------------------------------------------------------------------------
+// ---- finding
 
 prefix_cache::match prefix_cache::find(std::span<const token_id> tokens, std::int64_t most, bool parts) const {
     CHECK(most <= static_cast<std::int64_t>(tokens.size()));
@@ -54,13 +54,15 @@ prefix_cache::match prefix_cache::find(std::span<const token_id> tokens, std::in
         node* n = child->second.get();
         path.push_back(n);
         reach.push_back(reach.back());
-        for (std::size_t g = 0; g < windows_.size(); ++g) reach.back()[g] = n->blocks[g] == no_block ? 0 : reach.back()[g] + 1;
+        for (std::size_t g = 0; g < windows_.size(); ++g)
+            reach.back()[g] = n->blocks[g] == no_block ? 0 : reach.back()[g] + 1;
         if (usable(i * block, i, reach.back())) best = i;
     }
     // A part of the next block may be usable where its start is not: the window has moved on.
     match m;
     for (auto i = static_cast<std::int64_t>(path.size()); parts && i >= best && m.copied == 0; --i) {
-        partial(m, i == 0 ? root_ : *path[static_cast<std::size_t>(i - 1)], i, rest(i), most - i * block, reach[static_cast<std::size_t>(i)]);
+        partial(m, i == 0 ? root_ : *path[static_cast<std::size_t>(i - 1)], i, rest(i), most - i * block,
+            reach[static_cast<std::size_t>(i)]);
         m.whole_usable = m.copied == 0 || i == best;
         if (m.copied > 0) best = i;
     }
@@ -76,8 +78,8 @@ bool prefix_cache::usable(std::int64_t length, std::int64_t i, const runs& reach
 }
 
 /// The child that shares most tokens of the next block is a neighbour of the key in the children's order.
-void prefix_cache::partial(match& m, const node& parent, std::int64_t i, std::span<const token_id> rest, std::int64_t most,
-    const runs& reach) const {
+void prefix_cache::partial(match& m, const node& parent, std::int64_t i, std::span<const token_id> rest,
+    std::int64_t most, const runs& reach) const {
     if (most <= 0) return;
     const auto key = key_of(rest);
     const auto consider = [&](node* n) {
@@ -99,7 +101,7 @@ void prefix_cache::touch(const match& m) {
     if (m.copy_from) use(m.copy_from);
 }
 
-// ---- growing ---------------------------------------------------------------------------------------------------------
+// ---- growing
 
 void prefix_cache::list(node* n) {
     if (n == &root_) return;
@@ -120,7 +122,8 @@ void prefix_cache::use(node* n) {
     list(n);
 }
 
-prefix_cache::node* prefix_cache::insert(node* parent, std::span<const token_id> tokens, std::span<const block_id> blocks) {
+prefix_cache::node* prefix_cache::insert(
+    node* parent, std::span<const token_id> tokens, std::span<const block_id> blocks) {
     CHECK(tokens.size() == static_cast<std::size_t>(block) && blocks.size() == windows_.size());
     if (parent == nullptr) parent = &root_;
     ++tick_;
@@ -181,7 +184,7 @@ void prefix_cache::mark_checkpoint(node* n) {
     count_checkpoint(n, +1);
 }
 
-// ---- shrinking -------------------------------------------------------------------------------------------------------
+// ---- shrinking
 
 bool prefix_cache::evictable(const node& n) const {
     if (n.pins > 0 || !n.children.empty()) return false;
@@ -206,7 +209,8 @@ void prefix_cache::remove(node* n) {
         list(parent);
         --n_nodes_;
         // An ancestor that is no way to anything any more and holds nothing itself would stay for ever.
-        const bool empty = std::all_of(parent->blocks.begin(), parent->blocks.end(), [](block_id b) { return b == no_block; });
+        const bool empty =
+            std::all_of(parent->blocks.begin(), parent->blocks.end(), [](block_id b) { return b == no_block; });
         if (parent == &root_ || !parent->children.empty() || parent->pins > 0 || !empty) return;
         n = parent;
     }
@@ -220,7 +224,8 @@ bool prefix_cache::drop_window(std::size_t group, order& from) {
         pool_.cache_unref(group, victim->blocks[group]);
         victim->blocks[group] = no_block;
         list(victim);
-        const bool empty = std::all_of(victim->blocks.begin(), victim->blocks.end(), [](block_id b) { return b == no_block; });
+        const bool empty =
+            std::all_of(victim->blocks.begin(), victim->blocks.end(), [](block_id b) { return b == no_block; });
         if (empty && victim->children.empty() && victim->pins == 0) remove(victim);
         return true;
     }

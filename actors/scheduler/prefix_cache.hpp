@@ -1,5 +1,6 @@
-// The prefix cache: a radix tree over token ids whose nodes are blocks of 16 tokens, each with one reference per layer group.
-// One cache belongs to one executor incarnation, so model, KV type and numerics id are the same for everything in it.
+// The prefix cache: a radix tree over token ids whose nodes are blocks of 16 tokens, each with one reference per layer
+// group. One cache belongs to one executor incarnation, so model, KV type and numerics id are the same for everything
+// in it.
 #pragma once
 
 #include <array>
@@ -17,7 +18,7 @@
 namespace troupe::actors {
 
 class prefix_cache {
- public:
+   public:
     using block_tokens_key = std::array<token_id, model::block_tokens>;
 
     struct node {
@@ -67,26 +68,24 @@ class prefix_cache {
     /// CHECKs the tree's own links, and that its references are exactly the pool's cached marks (through `visit`).
     void check() const;
     /// Every block the tree refers to.
-    template <class F>
-    void each_block(F&& f) const {
+    template <class F> void each_block(F&& f) const {
         each(root_, [&](const node& n) {
             for (std::size_t g = 0; g < n.blocks.size(); ++g)
                 if (n.blocks[g] != no_block) f(g, n.blocks[g]);
         });
     }
 
- private:
+   private:
     using order = std::set<std::pair<std::uint64_t, node*>>;
 
-    template <class F>
-    static void each(const node& n, F&& f) {
+    template <class F> static void each(const node& n, F&& f) {
         for (const auto& [key, child] : n.children) {
             f(*child);
             each(*child, f);
         }
     }
     bool is_window(std::size_t group) const { return windows_[group] > 0; }
-    void list(node* n);    ///< enters n into the eviction orders it belongs to
+    void list(node* n);  ///< enters n into the eviction orders it belongs to
     void unlist(node* n);
     void use(node* n);
     bool evictable(const node& n) const;
@@ -96,7 +95,8 @@ class prefix_cache {
     void count_checkpoint(node* n, int by);
     using runs = std::vector<std::int64_t>;  ///< a group: references without a gap that end here
     bool usable(std::int64_t length, std::int64_t i, const runs& reach) const;
-    void partial(match& m, const node& parent, std::int64_t i, std::span<const token_id> rest, std::int64_t most, const runs& reach) const;
+    void partial(match& m, const node& parent, std::int64_t i, std::span<const token_id> rest, std::int64_t most,
+        const runs& reach) const;
 
     block_pool& pool_;
     std::vector<std::int32_t> windows_;

@@ -22,7 +22,7 @@ struct scheduler_state;
 using scheduler_self = caf::stateful_actor<scheduler_state>;
 
 class scheduler_core {
- public:
+   public:
     scheduler_core(caf::event_based_actor* self, scheduler_setup setup)
         : self_(self), policy_(setup.settings), meters_(std::move(setup.meters)) {}
 
@@ -40,7 +40,7 @@ class scheduler_core {
     void follow_usage(caf::actor compactor);
     void drain() { policy_.drain(); }
 
- private:
+   private:
     steady_time now() const { return self_->clock().now(); }
     void go_on();
     void send_cancels();
@@ -66,10 +66,11 @@ struct scheduler_state {
     std::unique_ptr<scheduler_core> core;
 };
 
-// ---- requests --------------------------------------------------------------------------------------------------------
+// ---- requests
 
 caf::result<bool> scheduler_core::submit(submit_generation& g) {
-    generation_request r{g.id, std::move(g.client_key), g.prompt, std::move(g.accepted), std::move(g.params), g.batch_priority, false};
+    generation_request r{
+        g.id, std::move(g.client_key), g.prompt, std::move(g.accepted), std::move(g.params), g.batch_priority, false};
     r.watch_text = std::any_of(watched_.begin(), watched_.end(),
         [&](const std::string& text) { return g.prompt_text.find(text) != std::string::npos; });
     const auto taken = policy_.submit(std::move(r), now());
@@ -120,7 +121,7 @@ void scheduler_core::deliver(notice n) {
     if (last) forget_owner(id);
 }
 
-// ---- the executor ----------------------------------------------------------------------------------------------------
+// ---- the executor
 
 void scheduler_core::up(const executor_up& x) {
     executor_ = x.executor;
@@ -148,16 +149,19 @@ void scheduler_core::watch(const fault_spec& f) {
 
 std::string scheduler_core::compact(std::optional<std::uint64_t> bytes) {
     const auto before = policy_.usage();
-    if (bytes) policy_.shrink_to(*bytes);
-    else policy_.release_empty();
+    if (bytes)
+        policy_.shrink_to(*bytes);
+    else
+        policy_.release_empty();
     go_on();
     const auto after = policy_.usage();
     return "{\"segments_before\":" + std::to_string(before.segments_committed) +
            ",\"segments\":" + std::to_string(after.segments_committed) +
-           ",\"bytes\":" + std::to_string(static_cast<std::uint64_t>(after.segments_committed) * after.segment_bytes) + "}";
+           ",\"bytes\":" + std::to_string(static_cast<std::uint64_t>(after.segments_committed) * after.segment_bytes) +
+           "}";
 }
 
-// ---- going on --------------------------------------------------------------------------------------------------------
+// ---- going on
 
 void scheduler_core::send_cancels() {
     auto ids = policy_.take_cancels();

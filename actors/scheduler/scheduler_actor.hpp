@@ -1,4 +1,5 @@
-// The scheduler's actor: hands messages to scheduler_policy, sends what it decides. No timer runs when nothing waits or runs.
+// The scheduler's actor: hands messages to scheduler_policy, sends what it decides. No timer runs when nothing waits or
+// runs.
 #pragma once
 
 #include <memory>
@@ -17,9 +18,10 @@ struct scheduler_setup {
     std::shared_ptr<metrics> meters;  ///< may be null
 };
 
-/// Answers the messages filed under "scheduler" in actors/messages.hpp. An owner that dies has its generations cancelled.
-/// Metrics it keeps: requests by outcome, queue and running gauges, times to first token, between tokens, end to end and in
-/// the queue, recovery and resumed, tokens, steps, preemptions, KV blocks, segments and bytes, prefix cache.
+/// Answers the messages filed under "scheduler" in actors/messages.hpp. An owner that dies has its generations
+/// cancelled. Metrics it keeps: requests by outcome, queue and running gauges, times to first token, between tokens,
+/// end to end and in the queue, recovery and resumed, tokens, steps, preemptions, KV blocks, segments and bytes, prefix
+/// cache.
 caf::actor spawn_scheduler(caf::actor_system& system, scheduler_setup setup);
 
 }  // namespace troupe::actors

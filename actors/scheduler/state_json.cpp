@@ -10,11 +10,16 @@ namespace json = boost::json;
 
 const char* name(phase p) {
     switch (p) {
-    case phase::queued: return "queued";
-    case phase::prefill: return "prefill";
-    case phase::decode: return "decode";
-    case phase::ending: return "ending";
-    case phase::evicting: return "evicting";
+    case phase::queued:
+        return "queued";
+    case phase::prefill:
+        return "prefill";
+    case phase::decode:
+        return "decode";
+    case phase::ending:
+        return "ending";
+    case phase::evicting:
+        return "evicting";
     }
     return "";
 }
@@ -73,8 +78,10 @@ std::string state_json(const scheduler_policy& policy, steady_time now) {
     json::array queue, running, stalled;
     for (const entry* e : policy.queue_order(now)) queue.push_back(describe(*e, now));
     for (const auto& [id, e] : policy.entries()) {
-        if (e->is != phase::queued) running.push_back(describe(*e, now));
-        else if (e->ran) stalled.push_back(describe(*e, now));
+        if (e->is != phase::queued)
+            running.push_back(describe(*e, now));
+        else if (e->ran)
+            stalled.push_back(describe(*e, now));
     }
     o["queue"] = std::move(queue);
     o["running"] = std::move(running);

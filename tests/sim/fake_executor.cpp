@@ -1,4 +1,5 @@
-// Plans run in order: closes, opens, operations, then all writes of all rows, then all looks, as a layer of a model does.
+// Plans run in order: closes, opens, operations, then all writes of all rows, then all looks, as a layer of a model
+// does.
 #include "fake_executor.hpp"
 
 #include <algorithm>
@@ -37,7 +38,9 @@ bool fake_executor::run_op(const kv_op& op) {
         return true;
     case kv_op_kind::release_segment:
         if (!segments_.erase(op.to)) fault("release of a segment that is not committed");
-        std::erase_if(blocks_, [&](const auto& b) { return layout_.segment_of(b.first.first, b.first.second) == op.to && b.first.first == op.group; });
+        std::erase_if(blocks_, [&](const auto& b) {
+            return layout_.segment_of(b.first.first, b.first.second) == op.to && b.first.first == op.group;
+        });
         return true;
     case kv_op_kind::copy_block: {
         const block* from = find(op.group, static_cast<model::block_id>(op.from));
@@ -70,7 +73,8 @@ void fake_executor::write(const plan_row& row, sequence& s) {
     const auto n_blocks = static_cast<std::size_t>((row.pos + row.n + model::block_tokens - 1) / model::block_tokens);
     for (std::size_t g = 0; g < s.tables.size(); ++g) {
         if (s.tables[g].size() < n_blocks) return fault("a row without blocks for all its positions");
-        for (auto i = static_cast<std::size_t>((row.pos + model::block_tokens - 1) / model::block_tokens); i < n_blocks; ++i)
+        for (auto i = static_cast<std::size_t>((row.pos + model::block_tokens - 1) / model::block_tokens); i < n_blocks;
+             ++i)
             if (block* b = find(g, s.tables[g][i])) b->assign(model::block_tokens, {});
         for (std::int32_t p = row.pos; p < row.pos + row.n; ++p)
             if (block* b = find(g, s.tables[g][static_cast<std::size_t>(p / model::block_tokens)]))
@@ -89,8 +93,9 @@ bool fake_executor::look(const plan_row& row, const sequence& s) {
                 if (!b) return true;
                 const slot& seen = (*b)[static_cast<std::size_t>(q % model::block_tokens)];
                 if (seen.pos != q || seen.token != s.tokens[static_cast<std::size_t>(q)]) {
-                    fault("sequence " + std::to_string(row.seq) + " group " + std::to_string(g) + " at " + std::to_string(p) + " sees at " +
-                          std::to_string(q) + " position " + std::to_string(seen.pos));
+                    fault("sequence " + std::to_string(row.seq) + " group " + std::to_string(g) + " at " +
+                          std::to_string(p) + " sees at " + std::to_string(q) + " position " +
+                          std::to_string(seen.pos));
                     return true;
                 }
                 finite = finite && seen.token != nan_token;
@@ -142,8 +147,10 @@ std::optional<plan_result> fake_executor::step() {
         }
         const bool known = static_cast<std::size_t>(row.pos + row.n) <= s.tokens.size();
         if (s.ended || cancelled_.count(row.seq)) continue;
-        if (!known) fault("a row of tokens that nobody knows");
-        else computes.back() = &s;
+        if (!known)
+            fault("a row of tokens that nobody knows");
+        else
+            computes.back() = &s;
     }
     if (rows > info_.max_rows) fault("too many rows");
     for (std::size_t i = 0; i < p.rows.size(); ++i) {
@@ -157,7 +164,8 @@ std::optional<plan_result> fake_executor::step() {
         const bool finite = look(p.rows[i], *computes[i]);
         result.rows[i].status = row_status::ok;
         if (!p.rows[i].sample) continue;
-        if (static_cast<std::size_t>(p.rows[i].pos + p.rows[i].n) != computes[i]->tokens.size()) fault("sampled, but not the newest position");
+        if (static_cast<std::size_t>(p.rows[i].pos + p.rows[i].n) != computes[i]->tokens.size())
+            fault("sampled, but not the newest position");
         if (finite) {
             sample(*computes[i], result.rows[i]);
         } else {

@@ -34,7 +34,8 @@ void add(scheduler_counters& sum, const scheduler_counters& c) {
 scheduler_counters run_seed(std::uint64_t seed) {
     simulation s(draw_world(seed));
     const auto wrong = s.run();
-    for (const auto& what : wrong) ADD_FAILURE() << "seed " << seed << ": " << what << " (TROUPE_SIM_SEED=" << seed << " replays it)";
+    for (const auto& what : wrong)
+        ADD_FAILURE() << "seed " << seed << ": " << what << " (TROUPE_SIM_SEED=" << seed << " replays it)";
     return s.policy().counters();
 }
 

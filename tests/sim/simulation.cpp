@@ -73,9 +73,11 @@ void simulation::wrong(const std::string& what) {
 }
 
 std::vector<token_id> simulation::draw_prompt() {
-    std::vector<token_id> prompt = preambles_[static_cast<std::size_t>(pick(0, static_cast<int>(preambles_.size()) - 1))];
+    std::vector<token_id> prompt =
+        preambles_[static_cast<std::size_t>(pick(0, static_cast<int>(preambles_.size()) - 1))];
     if (chance(0.3)) prompt.resize(static_cast<std::size_t>(pick(1, static_cast<int>(prompt.size()))));
-    for (int i = pick(0, chance(0.2) ? 120 : 30); i > 0; --i) prompt.push_back(static_cast<token_id>(10 + pick(0, 800)));
+    for (int i = pick(0, chance(0.2) ? 120 : 30); i > 0; --i)
+        prompt.push_back(static_cast<token_id>(10 + pick(0, 800)));
     return prompt;
 }
 
@@ -109,20 +111,22 @@ void simulation::arrive(generation_id id) {
         return;
     }
     r.submitted = true;
-    if (chance(world_.cancel)) after(uniform(0, 2000), [this, id] {
-        request& gone = requests_.at(id);
-        if (gone.finished == 0) gone.cancelled = true;
-        policy_.cancel(id, now_);
-    });
-    if (chance(world_.stop)) after(uniform(0, 2000), [this, id] {
-        request& text = requests_.at(id);
-        if (text.finished > 0 || text.got.empty()) return;
-        text.stop_at = pick(0, static_cast<int>(text.got.size()));
-        policy_.stop_at(id, *text.stop_at, now_);
-    });
+    if (chance(world_.cancel))
+        after(uniform(0, 2000), [this, id] {
+            request& gone = requests_.at(id);
+            if (gone.finished == 0) gone.cancelled = true;
+            policy_.cancel(id, now_);
+        });
+    if (chance(world_.stop))
+        after(uniform(0, 2000), [this, id] {
+            request& text = requests_.at(id);
+            if (text.finished > 0 || text.got.empty()) return;
+            text.stop_at = pick(0, static_cast<int>(text.got.size()));
+            policy_.stop_at(id, *text.stop_at, now_);
+        });
 }
 
-// ---- the executor ----------------------------------------------------------------------------------------------------
+// ---- the executor
 
 void simulation::come_up() {
     world_.info.epoch = ++epoch_;
@@ -175,7 +179,7 @@ void simulation::finish_step(std::uint64_t life, plan_result r) {
     });
 }
 
-// ---- the owners ------------------------------------------------------------------------------------------------------
+// ---- the owners
 
 void simulation::take(const notice& n) {
     request& r = requests_.at(about(n));
@@ -198,15 +202,19 @@ void simulation::take_end(request& r, const generation_finished& f) {
     ++r.finished;
     r.end = f;
     r.end_at = now_;
-    const auto whole = answer_of(r.prompt, std::min<std::int64_t>(r.max_tokens, world_.info.n_ctx - static_cast<std::int64_t>(r.prompt.size())));
+    const auto whole = answer_of(
+        r.prompt, std::min<std::int64_t>(r.max_tokens, world_.info.n_ctx - static_cast<std::int64_t>(r.prompt.size())));
     if (r.stop_at) r.got.resize(static_cast<std::size_t>(*r.stop_at));
     const std::string who = "request " + std::to_string(r.id) + ": ";
     if (f.n_tokens != static_cast<std::int64_t>(r.got.size())) wrong(who + "n_tokens");
-    if (r.got.size() > whole.size() || !std::equal(r.got.begin(), r.got.end(), whole.begin())) wrong(who + "another text");
+    if (r.got.size() > whole.size() || !std::equal(r.got.begin(), r.got.end(), whole.begin()))
+        wrong(who + "another text");
     if (f.why == finish::failed) {
-        const bool unlucky = world_.deaths_look_like_crashes && world_.death > 0;  // thrice in the same stretch by chance
-        const bool fine = ((r.killer || unlucky) && f.err.code == errc::executor_poisoned) || (r.poisoned && f.err.code == errc::non_finite_logits) ||
-                          f.err.code == errc::queue_timeout || (f.err.code == errc::out_of_memory && world_.commit_failure > 0);
+        const bool unlucky =
+            world_.deaths_look_like_crashes && world_.death > 0;  // thrice in the same stretch by chance
+        const bool fine = ((r.killer || unlucky) && f.err.code == errc::executor_poisoned) ||
+                          (r.poisoned && f.err.code == errc::non_finite_logits) || f.err.code == errc::queue_timeout ||
+                          (f.err.code == errc::out_of_memory && world_.commit_failure > 0);
         if (!fine) wrong(who + "failed: " + std::string(info(f.err.code).name) + " " + f.err.message);
     } else if (f.why == finish::cancelled) {
         if (!r.cancelled) wrong(who + "cancelled by nobody");
@@ -215,7 +223,8 @@ void simulation::take_end(request& r, const generation_finished& f) {
         const bool cut = policy_.sequence_limit() < world_.info.n_ctx;
         if (!r.stop_at && r.got.size() != whole.size() && !cut) wrong(who + "text is short");
     }
-    if (f.usage.prompt_tokens != static_cast<std::int64_t>(r.prompt.size()) || f.usage.cached_tokens >= f.usage.prompt_tokens)
+    if (f.usage.prompt_tokens != static_cast<std::int64_t>(r.prompt.size()) ||
+        f.usage.cached_tokens >= f.usage.prompt_tokens)
         wrong(who + "usage");
     if (chance(world_.follow_up) && f.why != finish::failed && next_id_ < 100) {
         auto turn = r.prompt;
@@ -227,12 +236,14 @@ void simulation::take_end(request& r, const generation_finished& f) {
     }
 }
 
-// ---- the course ------------------------------------------------------------------------------------------------------
+// ---- the course
 
 void simulation::pump() {
     while (auto p = policy_.next_plan(now_)) {
-        if (!executor_) wrong("a plan for nobody");
-        else executor_->receive(std::move(*p));
+        if (!executor_)
+            wrong("a plan for nobody");
+        else
+            executor_->receive(std::move(*p));
     }
     const auto cancels = policy_.take_cancels();
     if (executor_) executor_->cancel(cancels);
@@ -264,7 +275,8 @@ std::vector<std::string> simulation::run() {
     }
     if (world_.shrink > 0)
         for (int i = 0; i < 20; ++i)
-            after(uniform(0, span), [this] { policy_.shrink_to(static_cast<std::uint64_t>(pick(0, 20)) * world_.info.segment_bytes); });
+            after(uniform(0, span),
+                [this] { policy_.shrink_to(static_cast<std::uint64_t>(pick(0, 20)) * world_.info.segment_bytes); });
     after(uniform(0, 100), [this] { come_up(); });
     int happened = 0;
     while (!future_.empty() && wrong_.empty()) {
@@ -281,7 +293,8 @@ std::vector<std::string> simulation::run() {
 
 void simulation::check_end() {
     for (const auto& [id, r] : requests_)
-        if (r.submitted && r.finished != 1) wrong("request " + std::to_string(id) + " ended " + std::to_string(r.finished) + " times");
+        if (r.submitted && r.finished != 1)
+            wrong("request " + std::to_string(id) + " ended " + std::to_string(r.finished) + " times");
     if (!policy_.idle()) return wrong("not idle at the end");
     if (!executor_) return wrong("the executor should be up");
     for (const auto& f : executor_->faults) wrong(f);
@@ -297,7 +310,8 @@ void simulation::check_end() {
         pump();
     }
     if (!executor_) return;  // it died once more
-    if (policy_.kv()->pool().committed_segments() != 0 || policy_.kv()->cache().n_nodes() != 0) wrong("memory stays when idle");
+    if (policy_.kv()->pool().committed_segments() != 0 || policy_.kv()->cache().n_nodes() != 0)
+        wrong("memory stays when idle");
     if (executor_->committed_segments() != 0) wrong("the executor holds segments");
     if (executor_->open_sequences() != 0) wrong("sequences stay open");
     if (policy_.wakeup(now_)) wrong("a timer though idle");

@@ -25,14 +25,14 @@ struct world {
     double death = 0, commit_failure = 0, cancel = 0, stop = 0, follow_up = 0.3;
     int killers = 0, not_finite = 0;
     double shrink = 0;
-    double stale = 0;  ///< chance that a dead executor's last result arrives late
+    double stale = 0;                       ///< chance that a dead executor's last result arrives late
     bool deaths_look_like_crashes = false;  ///< else like kills from outside, of which nobody is suspected
 };
 /// Sizes, windows, memory and faults drawn from the seed.
 world draw_world(std::uint64_t seed);
 
 class simulation {
- public:
+   public:
     explicit simulation(world w);
     /// Runs until nothing is left to do. What went wrong; empty is good.
     std::vector<std::string> run();
@@ -52,7 +52,7 @@ class simulation {
     };
     const std::map<generation_id, request>& requests() const { return requests_; }
 
- private:
+   private:
     struct happening {
         steady_time at;
         std::uint64_t order;

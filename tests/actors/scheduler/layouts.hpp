@@ -31,7 +31,8 @@ inline std::vector<token_id> tokens_from(token_id first, int n) {
     return t;
 }
 
-inline executor_info info_of(const model::kv_layout& l, std::uint64_t segments, std::uint64_t epoch = 1, std::int32_t n_ctx = 512) {
+inline executor_info info_of(
+    const model::kv_layout& l, std::uint64_t segments, std::uint64_t epoch = 1, std::int32_t n_ctx = 512) {
     executor_info i;
     i.epoch = epoch;
     i.numerics_id = "test";

@@ -18,7 +18,8 @@ namespace troupe::actors::test {
 using namespace std::chrono_literals;
 
 struct policy_bench {
-    explicit policy_bench(policy_settings s = {}, model::kv_layout layout = full_layout(), std::uint64_t segments = 64, std::int32_t n_ctx = 512)
+    explicit policy_bench(policy_settings s = {}, model::kv_layout layout = full_layout(), std::uint64_t segments = 64,
+        std::int32_t n_ctx = 512)
         : policy(s), info(info_of(layout, segments, 0, n_ctx)) {}
 
     void up() {
@@ -33,7 +34,8 @@ struct policy_bench {
         sent.clear();
         listen();
     }
-    result<void> submit(generation_id id, std::vector<token_id> prompt, std::int64_t max_tokens = 8, const std::string& client = "a") {
+    result<void> submit(
+        generation_id id, std::vector<token_id> prompt, std::int64_t max_tokens = 8, const std::string& client = "a") {
         generation_request r;
         r.id = id;
         r.client_key = client;

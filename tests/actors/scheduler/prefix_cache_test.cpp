@@ -14,13 +14,15 @@ using test::windowed_layout;
 
 /// A pool with everything committed, a cache over it, and sequences that put their tokens into it and leave.
 struct fixture {
-    explicit fixture(model::kv_layout l, int segments = 64) : layout(std::move(l)), pool(layout, static_cast<std::uint64_t>(segments)), cache(pool, layout) {
+    explicit fixture(model::kv_layout l, int segments = 64)
+        : layout(std::move(l)), pool(layout, static_cast<std::uint64_t>(segments)), cache(pool, layout) {
         for (int i = 0; i < segments; ++i) {
             const auto op = pool.grow(static_cast<std::size_t>(i) % layout.groups.size());
             pool.committed(op->to, true);
         }
     }
-    /// Publishes the full blocks of `tokens`; blocks before `window_from` have no window reference. Returns the last node.
+    /// Publishes the full blocks of `tokens`; blocks before `window_from` have no window reference. Returns the last
+    /// node.
     prefix_cache::node* put(const std::vector<token_id>& tokens, std::size_t window_from = 0) {
         prefix_cache::node* at = nullptr;
         for (std::size_t i = 0; (i + 1) * 16 <= tokens.size(); ++i) {
@@ -33,7 +35,9 @@ struct fixture {
         }
         return at;
     }
-    std::int64_t found(const std::vector<token_id>& tokens, std::int64_t most) const { return cache.find(tokens, most).n_tokens(); }
+    std::int64_t found(const std::vector<token_id>& tokens, std::int64_t most) const {
+        return cache.find(tokens, most).n_tokens();
+    }
     void check() const {
         pool.check();
         cache.check();
@@ -183,7 +187,8 @@ TEST(PrefixCache, WithoutFullAttentionEmptyNodesDisappear) {
     fixture f(l);
     f.put(tokens_from(100, 96));
     EXPECT_EQ(f.found(tokens_from(100, 96), 95), 95);
-    while (f.cache.evict(0)) {}
+    while (f.cache.evict(0)) {
+    }
     EXPECT_EQ(f.cache.n_nodes(), 0);
     f.check();
 }
@@ -192,7 +197,8 @@ TEST(PrefixCache, EvictAnyEmptiesEverything) {
     fixture f(windowed_layout(32));
     f.cache.mark_checkpoint(f.put(tokens_from(100, 160)));
     f.put(tokens_from(500, 64), 2);
-    while (f.cache.evict_any()) {}
+    while (f.cache.evict_any()) {
+    }
     EXPECT_EQ(f.cache.n_nodes(), 0);
     EXPECT_EQ(f.pool.counts(0).cached + f.pool.counts(1).cached, 0);
     f.check();

@@ -50,7 +50,9 @@ caf::behavior fake_owner(caf::event_based_actor* self, std::shared_ptr<ear> e, c
             g.owner = caf::actor_cast<caf::actor>(self);
             self->request(scheduler, caf::infinite, std::move(g))
                 .then([e](bool) { e->heard.emplace_back("accepted"); },
-                    [e](const caf::error& x) { e->heard.push_back("refused " + std::string(info(from_caf_error(x).code).name)); });
+                    [e](const caf::error& x) {
+                        e->heard.push_back("refused " + std::string(info(from_caf_error(x).code).name));
+                    });
         },
         [e](const generation_position& p) { e->heard.push_back("position " + std::to_string(p.position)); },
         [e](const prompt_progress& p) { e->heard.push_back("progress " + std::to_string(p.processed)); },
@@ -68,7 +70,7 @@ caf::behavior fake_owner(caf::event_based_actor* self, std::shared_ptr<ear> e, c
 }
 
 class SchedulerActor : public troupe::test::actor_test {
- protected:
+   protected:
     SchedulerActor() {
         policy_settings s;
         s.max_seqs = 1;
@@ -124,7 +126,8 @@ class SchedulerActor : public troupe::test::actor_test {
 TEST_F(SchedulerActor, TheExactMessagesOfOneGeneration) {
     up();
     const auto e = submit(1);
-    EXPECT_EQ(e->heard, (std::vector<std::string>{"accepted", "progress 0"})) << "the answer comes before what follows from it";
+    EXPECT_EQ(e->heard, (std::vector<std::string>{"accepted", "progress 0"}))
+        << "the answer comes before what follows from it";
     ASSERT_EQ(box->plans.size(), 1u);
     answer();  // the segment
     ASSERT_EQ(box->plans.size(), 2u);
@@ -134,7 +137,8 @@ TEST_F(SchedulerActor, TheExactMessagesOfOneGeneration) {
     answer(8);
     answer(9, true);
     EXPECT_EQ(e->tokens, (std::vector<token_id>{7, 8, 9}));
-    EXPECT_EQ(e->heard, (std::vector<std::string>{"accepted", "progress 0", "progress 20", "tokens", "tokens", "tokens", "finished"}));
+    EXPECT_EQ(e->heard,
+        (std::vector<std::string>{"accepted", "progress 0", "progress 20", "tokens", "tokens", "tokens", "finished"}));
     EXPECT_EQ(e->end.why, finish::length);
     EXPECT_EQ(e->end.usage, (usage_counts{20, 3, 0}));
     ASSERT_EQ(box->plans.size(), 1u) << "the sequence is closed";
@@ -217,7 +221,8 @@ TEST_F(SchedulerActor, AnExecutorThatDiesPausesAndItsSuccessorGoesOn) {
     ASSERT_EQ(box->plans.size(), 1u);
     EXPECT_EQ(box->plans[0].epoch, 2u);
     // A result of the dead one arrives late.
-    caf::anon_send(scheduler_, plan_result{1, old.front().id, {{old.front().rows[0].seq, 20, 1, row_status::ok, true, 66}}, 1, {}});
+    caf::anon_send(scheduler_,
+        plan_result{1, old.front().id, {{old.front().rows[0].seq, 20, 1, row_status::ok, true, 66}}, 1, {}});
     run();
     answer();
     const auto reopened = box->plans.front().opens;
@@ -275,7 +280,8 @@ TEST_F(SchedulerActor, StateAndCompactAnswerJsonAndDrainCloses) {
     submit(1);
     for (int i = 0; i < 5; ++i) answer(7, i == 3);
     EXPECT_NE(ask<std::string>(scheduler_, state_atom::value).find("\"prefix_cache_nodes\":1"), std::string::npos);
-    EXPECT_EQ(ask<std::string>(scheduler_, compact_atom::value, std::uint64_t{0}), "{\"segments_before\":1,\"segments\":0,\"bytes\":0}");
+    EXPECT_EQ(ask<std::string>(scheduler_, compact_atom::value, std::uint64_t{0}),
+        "{\"segments_before\":1,\"segments\":0,\"bytes\":0}");
     ASSERT_EQ(box->plans.size(), 1u);
     EXPECT_EQ(box->plans.front().ops.size(), 1u);
     EXPECT_TRUE(ask<bool>(scheduler_, drain_atom::value));

@@ -1,0 +1,374 @@
+// The scheduler's policy under pressure: prefix cache, time budget, short memory, deaths of the executor.
+#include "actors/scheduler/policy.hpp"
+
+#include <algorithm>
+
+#include "core/limits.hpp"
+#include "policy_bench.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using test::full_layout;
+using test::policy_bench;
+using test::tokens_from;
+using test::windowed_layout;
+using namespace std::chrono_literals;
+
+/// Of requests without end tokens.
+std::vector<token_id> answer_of(const std::vector<token_id>& prompt, std::int64_t n) {
+    return sim::answer_of(prompt, n, false);
+}
+
+policy_settings settings(int seqs = 4, int ahead = 2) {
+    policy_settings s;
+    s.max_seqs = seqs;
+    s.run_ahead = ahead;
+    return s;
+}
+
+// ---- the prefix cache
+
+TEST(Policy, TheSecondTurnFindsTheFirst) {
+    policy_bench b(settings());
+    b.up();
+    auto chat = tokens_from(100, 50);
+    ASSERT_TRUE(b.submit(1, chat, 20).ok());
+    b.run();
+    chat.insert(chat.end(), b.got[1].begin(), b.got[1].end());
+    const auto more = tokens_from(700, 10);
+    chat.insert(chat.end(), more.begin(), more.end());
+    ASSERT_TRUE(b.submit(2, chat, 20).ok());
+    b.run();
+    EXPECT_EQ(b.got[2], answer_of(chat, 20));
+    // 69 positions were computed (the last token's never is): four whole blocks.
+    EXPECT_EQ(b.end(2).usage.cached_tokens, 64);
+    EXPECT_EQ(b.end(2).timings.prompt_n, 80 - 64);
+}
+
+TEST(Policy, AWindowedChatLongerThanItsWindowIsCachedEveryTurn) {
+    policy_bench b(settings(), windowed_layout(32), 64);
+    b.up();
+    auto chat = tokens_from(100, 70);
+    for (generation_id turn = 1; turn <= 5; ++turn) {
+        ASSERT_TRUE(b.submit(turn, chat, 30).ok());
+        b.run();
+        EXPECT_EQ(b.got[turn], answer_of(chat, 30)) << "the same as without a cache";
+        if (turn > 1) {
+            EXPECT_GT(b.end(turn).usage.cached_tokens, static_cast<std::int64_t>(chat.size()) - 40) << "turn " << turn;
+        }
+        chat.insert(chat.end(), b.got[turn].begin(), b.got[turn].end());
+        const auto more = tokens_from(static_cast<token_id>(700 + turn), 9);
+        chat.insert(chat.end(), more.begin(), more.end());
+    }
+}
+
+TEST(Policy, ARegeneratedAnswerComputesOneTokenOfItsPrompt) {
+    policy_bench b(settings(), windowed_layout(32), 64);
+    b.up();
+    const auto prompt = tokens_from(100, 96);
+    ASSERT_TRUE(b.submit(1, prompt, 100).ok());
+    b.run();
+    ASSERT_TRUE(b.submit(2, prompt, 5).ok());
+    b.run();
+    EXPECT_EQ(b.end(2).usage.cached_tokens, 95);
+    EXPECT_EQ(b.got[2], answer_of(prompt, 5));
+}
+
+TEST(Policy, IdenticalPromptsAtTheSameTimeAreComputedOnce) {
+    policy_bench b(settings(8));
+    b.up();
+    const auto prompt = tokens_from(100, 160);
+    for (generation_id id = 1; id <= 5; ++id) ASSERT_TRUE(b.submit(id, prompt, 5).ok());
+    b.run();
+    for (generation_id id = 1; id <= 5; ++id) EXPECT_EQ(b.got[id], answer_of(prompt, 5));
+    EXPECT_LE(b.policy.counters().prompt_tokens, 160u + 4 * 16)
+        << "the last block by copy where a free block was at hand";
+    EXPECT_EQ(b.policy.counters().prefill_shared, 4u);
+}
+
+TEST(Policy, APromptThatIsNotFiniteFailsAloneAndLeavesNothingBehind) {
+    policy_bench b(settings());
+    b.up();
+    auto bad = tokens_from(100, 64);
+    bad[50] = sim::nan_token;
+    ASSERT_TRUE(b.submit(1, bad, 5).ok());
+    ASSERT_TRUE(b.submit(2, tokens_from(300, 20), 30).ok());
+    b.run();
+    EXPECT_EQ(b.end(1).why, finish::failed);
+    EXPECT_EQ(b.end(1).err.code, errc::non_finite_logits);
+    EXPECT_EQ(b.got[2], answer_of(tokens_from(300, 20), 30));
+    // The same beginning without the bad token: nothing of the failed prompt may be shared.
+    ASSERT_TRUE(b.submit(3, tokens_from(100, 64), 5).ok());
+    b.run();
+    EXPECT_EQ(b.end(3).usage.cached_tokens, 0);
+    EXPECT_EQ(b.got[3], answer_of(tokens_from(100, 64), 5));
+}
+
+// ---- time
+
+TEST(Policy, APromptGetsOnlyTheTimeThatKeepsDecodingSmooth) {
+    policy_bench b(settings(4, 1), full_layout(8), 400, 4096);
+    b.up();
+    ASSERT_TRUE(b.submit(1, tokens_from(100, 16), 3000).ok());
+    b.run_until_tokens(1, 20);  // decode steps of 10 ms
+    ASSERT_TRUE(b.submit(2, tokens_from(500, 2000), 5).ok());
+    std::int64_t steps = 0;
+    double worst = 0;
+    for (b.send(); b.got[2].empty(); b.send()) {
+        double ms = 10;  // a prompt token costs 1.5 ms
+        for (const auto& r : b.sent.front().rows) ms += r.n > 1 ? 1.5 * r.n : 0;
+        if (++steps > 5) worst = std::max(worst, ms);  // the first ones measure
+        b.step(ms);
+    }
+    EXPECT_LE(worst, 3 * 10.0) << "no gap is longer than three times the usual one";
+    EXPECT_LT(steps, 2000 / 8) << "yet the prompt gets on";
+}
+
+TEST(Policy, WithNobodyDecodingAPromptGetsTheWholeBudget) {
+    policy_bench b(settings(4, 1), full_layout(8), 400, 4096);
+    b.up();
+    ASSERT_TRUE(b.submit(1, tokens_from(100, 3000), 5).ok());
+    std::int64_t largest = 0;
+    for (b.send(); b.got[1].empty(); b.send()) {
+        std::int64_t n = 0;
+        for (const auto& r : b.sent.front().rows) n += r.n;
+        largest = std::max(largest, n);
+        b.step(0.5 * static_cast<double>(n));
+    }
+    EXPECT_GT(largest, 90);
+    EXPECT_LE(largest, 110) << "50 ms at half a millisecond a token";
+}
+
+// ---- memory
+
+TEST(Policy, ShortOfBlocksTheYoungestGivesWayAndComesBack) {
+    policy_bench b(settings(4), full_layout(), 8);  // 32 blocks
+    b.up();
+    const auto one = tokens_from(100, 200), two = tokens_from(500, 200);
+    ASSERT_TRUE(b.submit(1, one, 200).ok());
+    b.run_until_tokens(1, 1);
+    ASSERT_TRUE(b.submit(2, two, 200).ok());
+    b.run();
+    EXPECT_EQ(b.got[1], answer_of(one, 200));
+    EXPECT_EQ(b.got[2], answer_of(two, 200));
+    EXPECT_GT(b.policy.counters().preemptions, 0u);
+    EXPECT_TRUE(b.all<generation_stalled>(1).empty()) << "the older one is never driven out";
+    const auto stalled = b.all<generation_stalled>(2);
+    ASSERT_FALSE(stalled.empty());
+    EXPECT_EQ(stalled[0].reason, "preempted");
+    EXPECT_EQ(b.all<generation_moving>(2).size(), stalled.size());
+    EXPECT_EQ(b.policy.counters().resumed, 0u) << "that counts executor deaths";
+}
+
+TEST(Policy, ShrinkAndReleaseGoOutAsAPlanWithoutRows) {
+    policy_bench b(settings());
+    b.up();
+    ASSERT_TRUE(b.submit(1, tokens_from(100, 100), 10).ok());
+    b.run();
+    const auto held = b.executor->committed_segments();
+    EXPECT_GT(held, 0u);
+    b.policy.shrink_to(0);
+    const auto plans = b.send();
+    ASSERT_EQ(plans.size(), 1u);
+    EXPECT_TRUE(plans[0].rows.empty());
+    EXPECT_EQ(plans[0].ops.size(), held);
+    b.run();
+    EXPECT_EQ(b.executor->committed_segments(), 0u);
+    EXPECT_EQ(b.policy.usage().segments_committed, 0);
+    ASSERT_TRUE(b.submit(2, tokens_from(100, 100), 10).ok());
+    b.run();
+    EXPECT_EQ(b.got[2], answer_of(tokens_from(100, 100), 10)) << "and it grows again";
+}
+
+TEST(Policy, MemoryThatCannotBeHadDelaysAndNeverFailsTheEngine) {
+    policy_bench b(settings());
+    b.up();
+    b.executor = std::make_unique<sim::fake_executor>(b.info, b.random, 1.0);
+    const auto prompt = tokens_from(100, 30);
+    ASSERT_TRUE(b.submit(1, prompt, 5).ok());
+    for (int i = 0; i < 20; ++i) {
+        for (b.send(); !b.sent.empty(); b.send()) b.step();
+        const auto at = b.policy.wakeup(b.now);
+        ASSERT_TRUE(at) << "it tries again";
+        EXPECT_GE(*at - b.now, 1ms) << "but not in a circle";
+        b.now = *at;
+    }
+    EXPECT_GT(b.policy.counters().commits_failed, 3u);
+    EXPECT_TRUE(b.all<generation_finished>(1).empty());
+    b.executor = std::make_unique<sim::fake_executor>(b.info, b.random, 0.0);
+    b.now += 10s;
+    b.run();
+    EXPECT_EQ(b.got[1], answer_of(prompt, 5));
+}
+
+// ---- faults
+
+TEST(Policy, AfterADeathEverythingGoesOnWhereItWas) {
+    policy_bench b(settings());
+    b.up();
+    const auto one = tokens_from(100, 40), two = tokens_from(500, 90);
+    ASSERT_TRUE(b.submit(1, one, 40).ok());
+    ASSERT_TRUE(b.submit(2, two, 40).ok());
+    b.run_until_tokens(1, 15);
+    const auto before = b.got[1].size();
+    b.down("crash");
+    EXPECT_EQ(b.all<generation_stalled>(1)[0].reason, "executor_restart");
+    EXPECT_EQ(b.policy.n_waiting(), 0) << "they do not count as waiting requests";
+    EXPECT_FALSE(b.policy.next_plan(b.now));
+    b.now += 700ms;
+    b.up();
+    const auto plans = b.send();
+    b.run();
+    EXPECT_EQ(b.got[1], answer_of(one, 40));
+    EXPECT_EQ(b.got[2], answer_of(two, 40));
+    EXPECT_GE(before, 15u);
+    const auto moving = b.all<generation_moving>(1);
+    ASSERT_EQ(moving.size(), 1u);
+    EXPECT_GE(moving[0].after_ms, 700);
+    EXPECT_FALSE(moving[0].numerics_changed);
+    EXPECT_EQ(b.policy.counters().resumed, 2u);
+}
+
+TEST(Policy, ResultsOfThePastAreDroppedAndCounted) {
+    policy_bench b(settings());
+    b.up();
+    ASSERT_TRUE(b.submit(1, tokens_from(100, 40), 40).ok());
+    b.run_until_tokens(1, 5);
+    b.send();
+    auto late = b.executor->step();
+    ASSERT_TRUE(late);
+    b.down("crash");
+    b.policy.done(*late, b.now);
+    b.up();
+    b.policy.done(*late, b.now);
+    late->epoch = b.info.epoch;
+    b.policy.done(*late, b.now);  // the right epoch, a plan nobody sent
+    EXPECT_EQ(b.policy.counters().results_dropped, 3u);
+    b.run();
+    EXPECT_EQ(b.got[1], answer_of(tokens_from(100, 40), 40));
+}
+
+TEST(Policy, ANewNumericsIdIsSaid) {
+    policy_bench b(settings());
+    b.up();
+    ASSERT_TRUE(b.submit(1, tokens_from(100, 40), 40).ok());
+    b.run_until_tokens(1, 5);
+    b.down("device_lost");
+    b.info.numerics_id = "another";
+    b.up();
+    b.run();
+    ASSERT_EQ(b.all<generation_moving>(1).size(), 1u);
+    EXPECT_TRUE(b.all<generation_moving>(1)[0].numerics_changed);
+}
+
+TEST(Policy, CancelWhileTheExecutorIsDownEndsAtOnce) {
+    policy_bench b(settings());
+    b.up();
+    ASSERT_TRUE(b.submit(1, tokens_from(100, 40), 40).ok());
+    b.run_until_tokens(1, 5);
+    b.down("crash");
+    b.policy.cancel(1, b.now);
+    b.listen();
+    EXPECT_EQ(b.end(1).why, finish::cancelled);
+    EXPECT_TRUE(b.policy.idle());
+    EXPECT_FALSE(b.policy.wakeup(b.now));
+}
+
+TEST(Policy, RepeatedDeathsFindTheCulpritAndTheOthersGoOn) {
+    policy_bench b(settings(8));
+    b.up();
+    auto poison = tokens_from(100, 60);
+    poison[45] = sim::killer_token;
+    std::map<generation_id, std::vector<token_id>> prompts{
+        {1, tokens_from(300, 50)}, {2, poison}, {3, tokens_from(500, 70)}, {4, tokens_from(700, 20)}};
+    for (const auto& [id, prompt] : prompts) ASSERT_TRUE(b.submit(id, prompt, 30).ok());
+    int deaths = 0;
+    for (b.send(); !b.policy.idle() && deaths < 10; b.send()) {
+        if (b.sent.empty()) break;
+        const plan next = b.sent.front();
+        b.sent.erase(b.sent.begin());
+        auto r = b.executor->step();
+        b.now += 10ms;
+        if (r) {
+            b.policy.done(*r, b.now);
+            b.listen();
+            continue;
+        }
+        ++deaths;
+        b.down("crash", next.id);
+        b.up();
+    }
+    EXPECT_LE(deaths, 4) << "two together, two alone";
+    EXPECT_EQ(b.end(2).why, finish::failed);
+    EXPECT_EQ(b.end(2).err.code, errc::executor_poisoned);
+    for (const generation_id id : {1, 3, 4}) EXPECT_EQ(b.got[id], answer_of(prompts[id], 30)) << id;
+    EXPECT_EQ(b.policy.counters().poisoned, 1u);
+}
+
+TEST(Policy, KillsFromOutsideMakeNobodyASuspect) {
+    policy_bench b(settings());
+    b.up();
+    const auto prompt = tokens_from(100, 40);
+    ASSERT_TRUE(b.submit(1, prompt, 20).ok());
+    for (int i = 0; i < 30; ++i) {
+        b.send();
+        b.step();
+        b.send();
+        b.down("killed");
+        b.up();
+    }
+    b.run();
+    EXPECT_EQ(b.got[1], answer_of(prompt, 20));
+    EXPECT_EQ(b.all<generation_stalled>(1).size(), 1u) << "paused once, though killed many times before it moved";
+    EXPECT_EQ(b.all<generation_moving>(1).size(), 1u);
+}
+
+TEST(Policy, CrashesAtDifferentPlacesAreNobodysFault) {
+    policy_bench b(settings());
+    b.up();
+    const auto prompt = tokens_from(100, 40);
+    ASSERT_TRUE(b.submit(1, prompt, 100).ok());
+    for (std::size_t tokens = 5; tokens < 100; tokens += 5) {
+        b.run_until_tokens(1, tokens);
+        b.down("crash");
+        b.up();
+    }
+    b.run();
+    EXPECT_EQ(b.got[1], answer_of(prompt, 100));
+}
+
+TEST(Policy, AnUnfinishedAnswerOfAnEarlierLifeGoesOn) {
+    policy_bench b(settings());
+    b.up();
+    const auto prompt = tokens_from(100, 40);
+    const auto whole = answer_of(prompt, 30);
+    generation_request r;
+    r.id = 1;
+    r.client_key = "a";
+    r.prompt = std::make_shared<const std::vector<token_id>>(prompt);
+    r.accepted.assign(whole.begin(), whole.begin() + 12);
+    r.params.max_tokens = 30;
+    b.got[1] = r.accepted;
+    ASSERT_TRUE(b.submit(std::move(r)).ok());
+    b.run();
+    EXPECT_EQ(b.got[1], whole);
+    EXPECT_EQ(b.end(1).n_tokens, 30);
+    EXPECT_EQ(b.submit(1, prompt, 5).ok(), true) << "the id is free again";
+    EXPECT_EQ(b.submit(1, prompt, 5).error().code, errc::conflict);
+}
+
+TEST(Policy, StateIsJson) {
+    policy_bench b(settings(1));
+    EXPECT_NE(state_json(b.policy, b.now).find("\"executor_up\":false"), std::string::npos);
+    b.up();
+    ASSERT_TRUE(b.submit(1, tokens_from(100, 40), 20).ok());
+    ASSERT_TRUE(b.submit(2, tokens_from(100, 40), 20).ok());
+    b.run_until_tokens(1, 3);
+    const auto text = state_json(b.policy, b.now);
+    for (const char* part : {"\"state\":\"decode\"", "\"segments\":{", "\"queue\":[{", "\"epoch\":1", "\"counters\":{"})
+        EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+}
+
+}  // namespace
+}  // namespace troupe::actors
