@@ -1,5 +1,7 @@
 #include "net/openai_wire.hpp"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "core/clock.hpp"
@@ -80,8 +82,11 @@ json::array bytes_json(std::string_view bytes) {
     return list;
 }
 
+/// NaN: the first token of an echoed prompt has none.
+json::value logprob_json(double logprob) { return std::isfinite(logprob) ? json::value(logprob) : json::value(nullptr); }
+
 json::object token_json(const token_choice& t) {
-    return {{"token", to_valid_utf8(t.bytes)}, {"logprob", t.logprob}, {"bytes", bytes_json(t.bytes)}};
+    return {{"token", to_valid_utf8(t.bytes)}, {"logprob", logprob_json(t.logprob)}, {"bytes", bytes_json(t.bytes)}};
 }
 
 }  // namespace
@@ -188,9 +193,9 @@ json::value completion_writer::logprobs_json(const std::vector<token_logprobs>& 
     json::array tokens, values, tops, offsets;
     for (const auto& t : list) {
         tokens.push_back(json::value(to_valid_utf8(t.token.bytes)));
-        values.push_back(t.token.logprob);
+        values.push_back(logprob_json(t.token.logprob));
         json::object top;
-        for (const auto& other : t.top) top[to_valid_utf8(other.bytes)] = other.logprob;
+        for (const auto& other : t.top) top[to_valid_utf8(other.bytes)] = logprob_json(other.logprob);
         tops.push_back(std::move(top));
         offsets.push_back(text_offset);
         text_offset += t.token.bytes.size();

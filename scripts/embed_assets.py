@@ -8,7 +8,7 @@ import os
 import sys
 
 VENDOR = {  # name under /web/vendor/: candidates on disk
-    "markdown-it.js": ["/usr/share/nodejs/markdown-it/dist/markdown-it.min.js", "/usr/share/nodejs/markdown-it/dist/markdown-it.js"],
+    "markdown-it.js": ["/usr/share/javascript/markdown-it/markdown-it.js"],
     "purify.js": ["/usr/share/nodejs/dompurify/dist/purify.min.js", "/usr/share/nodejs/dompurify/dist/purify.js"],
     "highlight.js": ["/usr/share/javascript/highlight.js/highlight.min.js", "/usr/share/javascript/highlight.js/highlight.js"],
     "katex.js": ["/usr/share/javascript/katex/katex.min.js", "/usr/share/javascript/katex/katex.js"],

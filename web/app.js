@@ -96,9 +96,17 @@ async function send(content) {
   sessions.reload();
 }
 
-const regenerate = (message) => attempt(connection.request({type: "regenerate", session: conversation.id, message}));
-const edit = (message, content) => attempt(connection.request({type: "edit", session: conversation.id, message, content}));
-const stop = () => conversation?.generating && attempt(connection.request({type: "stop", session: conversation.id}));
+function regenerate(message) {
+  return attempt(connection.request({type: "regenerate", session: conversation.id, message}));
+}
+
+function edit(message, content) {
+  return attempt(connection.request({type: "edit", session: conversation.id, message, content}));
+}
+
+function stop() {
+  if (conversation?.generating) attempt(connection.request({type: "stop", session: conversation.id}));
+}
 
 function show(id) {
   conversation.show(id);
@@ -155,6 +163,7 @@ function drawBanner() {
   if (degraded) text = `The engine is ${degraded.level}: ${degraded.reason}`;
   if (conversation?.generating?.paused === "executor_restart") text = "The engine is restarting; your answer continues.";
   if (!connection.open) text = "Reconnecting…";
+  document.body.dataset.connected = connection.open ? "yes" : "no";
   $("banner").hidden = !text;
   $("banner").textContent = text;
 }

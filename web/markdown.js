@@ -11,9 +11,7 @@ engine.renderer.rules.maths = (tokens, i) => formula(tokens[i].content, tokens[i
 function highlightCode(code, language) {
   if (!language || !window.hljs?.getLanguage(language)) return "";
   try {
-    const result = window.hljs.highlight.length >= 2 && window.hljs.versionString?.startsWith("9.")
-      ? window.hljs.highlight(language, code, true) : window.hljs.highlight(code, {language, ignoreIllegals: true});
-    return result.value;
+    return window.hljs.highlight(language, code, true).value;  // highlight.js 9's order of arguments, as Debian has it
   } catch {
     return "";
   }

@@ -1,5 +1,7 @@
 #include "net/openai_wire.hpp"
 
+#include <cmath>
+
 #include <boost/json.hpp>
 #include <gtest/gtest.h>
 
@@ -81,6 +83,15 @@ TEST(openai_wire, whole_answers) {
     ASSERT_EQ(content.size(), 3u);
     EXPECT_EQ(content[1].as_object().at("bytes"), (boost::json::value{0xf0, 0x9f}));
     EXPECT_EQ(content[0].as_object().at("top_logprobs").as_array().size(), 1u);
+}
+
+TEST(openai_wire, a_token_without_probability_is_null) {
+    completion_writer w(*completion(R"({"prompt":"x","logprobs":1,"echo":true,"max_tokens":0})"), "m");
+    w.collect({"m", 0, "ab", 0, {{{"a", std::nan(""), 1}, {}}, {{"b", -0.25, 2}, {{"b", -0.25, 2}}}}, 2});
+    const auto o = boost::json::parse(w.whole({"m", "length", "", {2, 0, 0}, {}})).as_object();
+    const auto& logprobs = o.at("choices").as_array()[0].as_object().at("logprobs").as_object();
+    EXPECT_TRUE(logprobs.at("token_logprobs").as_array()[0].is_null());
+    EXPECT_DOUBLE_EQ(logprobs.at("token_logprobs").as_array()[1].as_double(), -0.25);
 }
 
 TEST(openai_wire, failure_ends_the_stream) {
