@@ -50,6 +50,11 @@ endfunction()
 # troupe_test(NAME SOURCES ... LINK ... [LABELS ...] [ENV ...]): one GoogleTest binary and its CTest entry.
 function(troupe_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LINK;LABELS;ENV" ${ARGN})
+  foreach(library ${arg_LINK})
+    if(library MATCHES "^troupe_" AND NOT TARGET ${library})
+      return()  # TROUPE_PLAIN_ONLY leaves this library out
+    endif()
+  endforeach()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gtest GTest::gtest_main)
   target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <string> <vector>)

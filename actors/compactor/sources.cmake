@@ -1,1 +1,2 @@
-list(APPEND actor_sources compactor/policy.cpp compactor/compactor_actor.cpp)
+list(APPEND decision_sources compactor/policy.cpp)
+list(APPEND actor_sources compactor/compactor_actor.cpp)

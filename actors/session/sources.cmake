@@ -1,4 +1,3 @@
-list(APPEND actor_sources
-  session/answer_run.cpp session/answer_text.cpp session/conversation.cpp session/event_log.cpp session/parameters.cpp
-  session/portable.cpp session/session_actor.cpp session/session_answers.cpp session/settings_json.cpp
-  session/stop_strings.cpp)
+list(APPEND decision_sources session/answer_run.cpp session/answer_text.cpp session/conversation.cpp
+  session/event_log.cpp session/parameters.cpp session/portable.cpp session/settings_json.cpp session/stop_strings.cpp)
+list(APPEND actor_sources session/session_actor.cpp session/session_answers.cpp)

@@ -1,1 +1,2 @@
-list(APPEND actor_sources store/database.cpp store/data_lock.cpp store/store_actor.cpp)
+list(APPEND decision_sources store/data_lock.cpp store/database.cpp)
+list(APPEND actor_sources store/store_actor.cpp)

@@ -1,7 +1,3 @@
-list(APPEND actor_sources
-  supervisor/health.cpp
-  supervisor/inline_host.cpp
-  supervisor/policy.cpp
-  supervisor/process_host.cpp
-  supervisor/supervisor.cpp
+list(APPEND decision_sources supervisor/health.cpp supervisor/policy.cpp)
+list(APPEND actor_sources supervisor/inline_host.cpp supervisor/process_host.cpp supervisor/supervisor.cpp
   supervisor/supervisor_state.cpp)
