@@ -162,7 +162,9 @@ TEST_F(EngineTest, AnInterruptedAnswerEndsWithTheSameText) {
     const auto again = std::make_shared<waiting_client>();
     ASSERT_TRUE(wait<bool>([&](auto r) { sessions().subscribe(s, {}, again, r); }).ok());
     const auto done = [&] { return wait<snapshot_event>([&](auto r) { sessions().get(s, r); }); };
-    if (done()->generating) ASSERT_TRUE(again->wait_for_end());
+    if (done()->generating) {
+        ASSERT_TRUE(again->wait_for_end());
+    }
     EXPECT_EQ(done()->messages.at(1).content, whole->text());
 }
 
