@@ -38,14 +38,15 @@ result<void> check_built(const config& c) {
     if (c.models.size() > 1) return fail(errc::usage, "--model: this version serves one model", "model");
     if (c.replicas != 1) return fail(errc::usage, "--replicas: this version runs one executor", "replicas");
     if (c.speculate != "off") return fail(errc::usage, "--speculate: not built yet", "speculate");
-    if (c.device != "auto" && c.device != "cpu") return fail(errc::usage, "--device: this version runs on the CPU", "device");
+    if (c.device != "auto" && c.device != "cpu")
+        return fail(errc::usage, "--device: this version runs on the CPU", "device");
     return {};
 }
 
 }  // namespace
 
-result<std::unique_ptr<engine>> engine::start(const config& settings, start_callbacks callbacks,
-    std::shared_ptr<metrics> meters) {
+result<std::unique_ptr<engine>> engine::start(
+    const config& settings, start_callbacks callbacks, std::shared_ptr<metrics> meters) {
     TROUPE_TRYV(check_built(settings));
     auto e = std::make_unique<engine_impl>(settings, std::move(callbacks), std::move(meters));
     TROUPE_TRYV(e->open());
@@ -114,13 +115,13 @@ void engine_impl::spawn_actors() {
     supervisor_callbacks callbacks;
     callbacks.first_start = [this](result<executor_info> info) { executor_started(std::move(info)); };
     callbacks.health_changed = [this](const health_report& h) { health_changed(h); };
-    actors_.supervisor = spawn_supervisor(system, {words, settings_.fault_injection}, std::move(host), actors_.scheduler, std::move(callbacks));
+    actors_.supervisor = spawn_supervisor(
+        system, {words, settings_.fault_injection}, std::move(host), actors_.scheduler, std::move(callbacks));
 }
 
 void engine_impl::load_text() {
-    loader_ = std::thread([this] {
-        text_loaded(load_text_model(parse_model_spec(settings_.models.front()), settings_.ctx_size));
-    });
+    loader_ = std::thread(
+        [this] { text_loaded(load_text_model(parse_model_spec(settings_.models.front()), settings_.ctx_size)); });
 }
 
 void engine_impl::fail_start(error e) {
@@ -169,8 +170,8 @@ void engine_impl::join_facts() {
         const std::lock_guard lock(facts_->mutex);
         if (!facts_->text || !facts_->executor || facts_->model) return;
         const auto& x = *facts_->executor;
-        m = std::make_shared<const model_facts>(model_facts{facts_->text->tools->vocabulary, facts_->text->card.id,
-            x.model_hash, x.numerics_id, x.n_ctx});
+        m = std::make_shared<const model_facts>(
+            model_facts{facts_->text->tools->vocabulary, facts_->text->card.id, x.model_hash, x.numerics_id, x.n_ctx});
         facts_->model = m;
         ready = std::move(facts_->callbacks.ready);
         facts_->callbacks = {};
@@ -195,7 +196,9 @@ void engine_impl::health_changed(const health_report& h) {
     count_restarts();
     if (!tell) return;
     const std::shared_lock hold(gate_);
-    if (!closed_) caf::anon_send(actors_.gateway, health_broadcast{degraded, h.status, fmt::format("{}", fmt::join(h.reasons, "; "))});
+    if (!closed_)
+        caf::anon_send(
+            actors_.gateway, health_broadcast{degraded, h.status, fmt::format("{}", fmt::join(h.reasons, "; "))});
 }
 
 /// The supervisor's numbers go into the metrics whenever its health changes.
@@ -203,12 +206,13 @@ void engine_impl::count_restarts() {
     if (!meters_) return;
     desk([this](caf::event_based_actor* self, const engine_actors& a) {
         self->request(a.supervisor, limits::actor_request_timeout, counters_atom::value)
-            .then([this](const supervisor_counters& c) {
-                for (const auto& [reason, n] : c.restarts)
-                    for (auto& counted = facts_->restarts_counted[reason]; counted < n; ++counted)
-                        meters_->actor_restarted("executor", reason);
-                meters_->watch_process("executor", c.executor_pid);
-            },
+            .then(
+                [this](const supervisor_counters& c) {
+                    for (const auto& [reason, n] : c.restarts)
+                        for (auto& counted = facts_->restarts_counted[reason]; counted < n; ++counted)
+                            meters_->actor_restarted("executor", reason);
+                    meters_->watch_process("executor", c.executor_pid);
+                },
                 [](const caf::error&) {});
     });
 }
@@ -250,11 +254,16 @@ bool engine_impl::shutdown(std::chrono::milliseconds deadline) {
     clean_ = flushed->get_future().wait_until(until) == std::future_status::ready;
     auto reaped = std::make_shared<std::promise<void>>();
     caf::anon_send(desk_, desk_task{[reaped](caf::event_based_actor* self, const engine_actors& a) {
-        self->request(a.supervisor, limits::drain_deadline + limits::executor_exit_deadline, drain_atom::value)
-            .then([reaped](bool) { reaped->set_value(); }, [reaped](const caf::error&) { reaped->set_value(); });
-    }, actors_});
+                                        self->request(a.supervisor,
+                                                limits::drain_deadline + limits::executor_exit_deadline,
+                                                drain_atom::value)
+                                            .then([reaped](bool) { reaped->set_value(); },
+                                                [reaped](const caf::error&) { reaped->set_value(); });
+                                    },
+                              actors_});
     // The supervisor kills past its own deadline; reaping what was killed is immediate.
-    const auto reap_by = std::max(until, std::chrono::steady_clock::now() + limits::executor_exit_deadline + std::chrono::seconds(1));
+    const auto reap_by =
+        std::max(until, std::chrono::steady_clock::now() + limits::executor_exit_deadline + std::chrono::seconds(1));
     clean_ = reaped->get_future().wait_until(reap_by) == std::future_status::ready && clean_;
     if (loader_.joinable()) loader_.join();
     for (auto* a : {&actors_.gateway, &actors_.compactor, &actors_.scheduler, &actors_.supervisor, &desk_}) {

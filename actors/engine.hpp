@@ -1,5 +1,5 @@
-// The whole front engine behind two ports: builds the actor system, starts the actors, and takes them down again in order.
-// Knows every actor; knows no socket.
+// The whole front engine behind two ports: builds the actor system, starts the actors, and takes them down again in
+// order. Knows every actor; knows no socket.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace troupe::actors {
 
 /// Called on any thread, must not block, at most one of the two and at most once.
 struct start_callbacks {
-    std::function<void()> ready;        ///< the model answers: `/health` is not "loading" any more
+    std::function<void()> ready;  ///< the model answers: `/health` is not "loading" any more
     /// The model cannot be served: model_missing, model_malformed, model_unsupported, out_of_memory, not_ready (the
     /// executor never came up). info(code).exit_code is what the command line ends with.
     std::function<void(error)> failed;
@@ -24,10 +24,10 @@ struct start_callbacks {
 class engine {
  public:
     /// Returns quickly; files are read and weights are loaded behind it. Errors here: errc::usage (the data directory
-    /// belongs to another running engine, an option makes no sense), internal. A data directory that cannot be written is
-    /// no error: the engine serves with `persistence: degraded`.
-    static result<std::unique_ptr<engine>> start(const config& settings, start_callbacks callbacks,
-        std::shared_ptr<metrics> meters);
+    /// belongs to another running engine, an option makes no sense), internal. A data directory that cannot be written
+    /// is no error: the engine serves with `persistence: degraded`.
+    static result<std::unique_ptr<engine>> start(
+        const config& settings, start_callbacks callbacks, std::shared_ptr<metrics> meters);
     /// Shuts down (with the deadlines of core/limits.hpp) if nobody did.
     virtual ~engine() = default;
 
@@ -38,9 +38,9 @@ class engine {
     /// Blocks the caller. Answers of stored sessions that are still running then go on at the next start.
     virtual bool drain(std::chrono::milliseconds deadline) = 0;
     /// Ends everything: running ephemeral answers with generation.error (shutting_down), journal flushed, executor told
-    /// to exit, killed and reaped past its deadline, actor system down. Every open reply has been called when it returns;
-    /// no client_port is called afterwards. Blocks the caller; false if actors had to be abandoned at the deadline.
-    /// The ports may still be called, also afterwards: every reply is errc::shutting_down.
+    /// to exit, killed and reaped past its deadline, actor system down. Every open reply has been called when it
+    /// returns; no client_port is called afterwards. Blocks the caller; false if actors had to be abandoned at the
+    /// deadline. The ports may still be called, also afterwards: every reply is errc::shutting_down.
     virtual bool shutdown(std::chrono::milliseconds deadline) = 0;
 };
 

@@ -12,8 +12,8 @@ namespace troupe::actors {
 namespace json = boost::json;
 namespace {
 
-constexpr auto health_timeout = std::chrono::seconds(2);    // the supervisor bounds its own probe by one
-constexpr auto restart_timeout = std::chrono::seconds(120); // loading weights from a cold disk takes long
+constexpr auto health_timeout = std::chrono::seconds(2);     // the supervisor bounds its own probe by one
+constexpr auto restart_timeout = std::chrono::seconds(120);  // loading weights from a cold disk takes long
 
 error loading() {
     auto e = fail(errc::not_ready, "the model is still loading");
@@ -21,8 +21,7 @@ error loading() {
     return e;
 }
 
-template <class T>
-auto pass_error(const answer<T>& done) {
+template <class T> auto pass_error(const answer<T>& done) {
     return [done](const caf::error& e) { done(from_caf_error(e)); };
 }
 
@@ -71,19 +70,19 @@ void engine_impl::models(reply<std::vector<model_card>> done) {
     done(text ? std::vector<model_card>{card(*text)} : std::vector<model_card>{});
 }
 
-template <class T>
-std::shared_ptr<const text_model> engine_impl::text_or(const answer<T>& done) const {
+template <class T> std::shared_ptr<const text_model> engine_impl::text_or(const answer<T>& done) const {
     const std::lock_guard lock(facts_->mutex);
     if (!facts_->text || !facts_->tokenizer) done(loading());
     return facts_->tokenizer ? facts_->text : nullptr;
 }
 
-void engine_impl::tokenize(std::string text, bool add_special, bool parse_special,
-    reply<std::vector<token_piece>> reply_to) {
+void engine_impl::tokenize(
+    std::string text, bool add_special, bool parse_special, reply<std::vector<token_piece>> reply_to) {
     answer<std::vector<token_piece>> done(std::move(reply_to));
     const auto m = text_or(done);
     if (!m) return;
-    desk([this, done, m, text = std::move(text), add_special, parse_special](caf::event_based_actor* self, const engine_actors&) {
+    desk([this, done, m, text = std::move(text), add_special, parse_special](
+             caf::event_based_actor* self, const engine_actors&) {
         const auto pieces = [done, m](const rendered_chat& r) {
             std::vector<token_piece> out;
             for (auto id : *r.ids) out.push_back({id, std::string(m->tools->vocabulary->piece(id, true))});
@@ -113,16 +112,19 @@ void engine_impl::detokenize(std::vector<std::int32_t> ids, reply<std::string> r
     std::string out;
     for (auto id : ids) {
         if (id < 0 || id >= v.n_tokens())
-            return done(fail(errc::invalid_request, fmt::format("tokens has id {}, which the vocabulary does not have", id), "tokens"));
+            return done(fail(errc::invalid_request,
+                fmt::format("tokens has id {}, which the vocabulary does not have", id), "tokens"));
         out += utf8.push(v.piece(id, true));
     }
     done(out + utf8.flush());
 }
 
-void engine_impl::apply_template(std::vector<chat_message> messages, std::string kwargs_json, reply<std::string> reply_to) {
+void engine_impl::apply_template(
+    std::vector<chat_message> messages, std::string kwargs_json, reply<std::string> reply_to) {
     answer<std::string> done(std::move(reply_to));
     if (!text_or(done)) return;
-    desk([this, done, r = render_chat{std::move(messages), std::move(kwargs_json), true}](caf::event_based_actor* self, const engine_actors&) {
+    desk([this, done, r = render_chat{std::move(messages), std::move(kwargs_json), true}](
+             caf::event_based_actor* self, const engine_actors&) {
         self->request(tokenizer(), limits::actor_request_timeout, r)
             .then([done](const rendered_chat& x) { done(x.text); }, pass_error(done));
     });
@@ -132,9 +134,10 @@ void engine_impl::state(reply<std::string> reply_to) {
     answer<std::string> done(std::move(reply_to));
     desk([this, done](caf::event_based_actor* self, const engine_actors& a) {
         gather_state(self,
-            {{"gateway", a.gateway}, {"scheduler", a.scheduler}, {"supervisor", a.supervisor}, {"tokenizer", tokenizer()},
-                {"store", store()}},
-            [this, done](std::map<std::string, json::object> parts) { done(admin_state(std::move(parts), settings_)); });
+            {{"gateway", a.gateway}, {"scheduler", a.scheduler}, {"supervisor", a.supervisor},
+                {"tokenizer", tokenizer()}, {"store", store()}},
+            [this, done](
+                std::map<std::string, json::object> parts) { done(admin_state(std::move(parts), settings_)); });
     });
 }
 
@@ -149,9 +152,10 @@ void engine_impl::slots(reply<std::string> reply_to) {
     const auto m = text_or(done);
     if (!m) return;
     desk([this, done, n_ctx = card(*m).n_ctx](caf::event_based_actor* self, const engine_actors& a) {
-        gather_state(self, {{"scheduler", a.scheduler}}, [this, done, n_ctx](std::map<std::string, json::object> parts) {
-            done(slots_json(parts["scheduler"], settings_.max_seqs, n_ctx));
-        });
+        gather_state(
+            self, {{"scheduler", a.scheduler}}, [this, done, n_ctx](std::map<std::string, json::object> parts) {
+                done(slots_json(parts["scheduler"], settings_.max_seqs, n_ctx));
+            });
     });
 }
 
@@ -164,7 +168,8 @@ void engine_impl::arm_fault(fault_spec spec, reply<bool> reply_to) {
         if (spec.target == "executor")
             self->request(a.supervisor, limits::actor_request_timeout, spec).then(good, pass_error(done));
         else
-            self->request(a.gateway, limits::actor_request_timeout, spec.target, actor_fault{spec.kind, spec.after_steps})
+            self->request(
+                    a.gateway, limits::actor_request_timeout, spec.target, actor_fault{spec.kind, spec.after_steps})
                 .then(good, pass_error(done));
     });
 }
@@ -172,13 +177,18 @@ void engine_impl::arm_fault(fault_spec spec, reply<bool> reply_to) {
 void engine_impl::admin(std::string action, reply<std::string> reply_to) {
     answer<std::string> done(std::move(reply_to));
     if (action == "unload")
-        return done(fail(errc::unsupported_parameter, "unloading the weights while serving is not built yet", "action"));
+        return done(
+            fail(errc::unsupported_parameter, "unloading the weights while serving is not built yet", "action"));
     if (action != "restart" && action != "compact" && action != "drain")
         return done(fail(errc::not_found, "there is no such action", "action"));
     desk([this, done, action](caf::event_based_actor* self, const engine_actors& a) {
         if (action == "restart") {
             self->request(a.supervisor, restart_timeout, restart_atom::value)
-                .then([done](bool ok) { done(json::serialize(json::object{{"restarted", ok}})); }, pass_error(done));
+                .then(
+                    [done](bool ok) {
+                        done(json::serialize(json::object{{"restarted", ok}}));
+                    },
+                    pass_error(done));
         } else if (action == "compact") {
             self->request(a.scheduler, limits::actor_request_timeout, compact_atom::value)
                 .then([done](const std::string& text) { done(text); }, pass_error(done));

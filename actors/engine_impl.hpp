@@ -23,7 +23,9 @@
 
 namespace troupe::actors {
 
-struct engine_actors { caf::actor gateway, scheduler, compactor, supervisor; };
+struct engine_actors {
+    caf::actor gateway, scheduler, compactor, supervisor;
+};
 
 /// Work for the desk: an actor that asks the others on behalf of the engine port and passes their answers on.
 struct desk_task {
@@ -40,7 +42,7 @@ struct engine_facts {
     caf::actor tokenizer, store;               ///< the gateway's latest, for the desk
     std::string persistence;                   ///< why persistence is degraded; empty: it is not
     bool told_degraded = false;
-    start_callbacks callbacks;                 ///< emptied by the first call
+    start_callbacks callbacks;  ///< emptied by the first call
     std::map<std::string, std::uint64_t> restarts_counted;
 };
 
@@ -55,7 +57,7 @@ class engine_impl final : public engine, public session_port, public engine_port
     bool drain(std::chrono::milliseconds deadline) override;
     bool shutdown(std::chrono::milliseconds deadline) override;
 
-    // -- session_port (engine_sessions.cpp) -----------------------------------------------------------------------------
+    // -- session_port (engine_sessions.cpp)
     void create(std::string title, session_settings settings, reply<session_view> done) override;
     void list(std::int64_t limit, std::string after, std::string search, reply<session_page> done) override;
     void get(std::string session, reply<snapshot_event> done) override;
@@ -64,7 +66,8 @@ class engine_impl final : public engine, public session_port, public engine_port
     void remove(std::string session, reply<bool> done) override;
     void export_json(std::string session, reply<std::string> done) override;
     void import_json(std::string json, reply<session_view> done) override;
-    void subscribe(std::string session, std::optional<std::uint64_t> from, client_ptr client, reply<bool> done) override;
+    void subscribe(
+        std::string session, std::optional<std::uint64_t> from, client_ptr client, reply<bool> done) override;
     void unsubscribe(std::string session, client_ptr client, reply<bool> done) override;
     void disconnect(client_ptr client) override;
     void message(std::string session, new_message m, std::string client_key, client_ptr client, std::string request_id,
@@ -77,10 +80,11 @@ class engine_impl final : public engine, public session_port, public engine_port
     void complete(completion_request request, client_ptr client, reply<generation_ticket> done) override;
     void cancel(generation_ticket ticket) override;
 
-    // -- engine_port (engine_control.cpp) -------------------------------------------------------------------------------
+    // -- engine_port (engine_control.cpp)
     void health(reply<health_report> done) override;
     void models(reply<std::vector<model_card>> done) override;
-    void tokenize(std::string text, bool add_special, bool parse_special, reply<std::vector<token_piece>> done) override;
+    void tokenize(
+        std::string text, bool add_special, bool parse_special, reply<std::vector<token_piece>> done) override;
     void detokenize(std::vector<std::int32_t> ids, reply<std::string> done) override;
     void apply_template(std::vector<chat_message> messages, std::string kwargs_json, reply<std::string> done) override;
     void state(reply<std::string> done) override;

@@ -6,7 +6,8 @@ namespace troupe::actors {
 void engine_impl::ask(std::string session, command_body body) {
     const std::shared_lock hold(gate_);
     if (closed_) return;
-    caf::anon_send(actors_.gateway, client_command{std::move(session), std::make_shared<command_body>(std::move(body))});
+    caf::anon_send(
+        actors_.gateway, client_command{std::move(session), std::make_shared<command_body>(std::move(body))});
 }
 
 void engine_impl::create(std::string title, session_settings settings, reply<session_view> done) {
@@ -21,8 +22,8 @@ void engine_impl::get(std::string session, reply<snapshot_event> done) {
     ask(std::move(session), command::get{answer(std::move(done))});
 }
 
-void engine_impl::update(std::string session, std::optional<std::string> title, std::optional<session_settings> settings,
-    reply<session_view> done) {
+void engine_impl::update(std::string session, std::optional<std::string> title,
+    std::optional<session_settings> settings, reply<session_view> done) {
     ask(std::move(session), command::update{std::move(title), std::move(settings), answer(std::move(done))});
 }
 
@@ -38,7 +39,8 @@ void engine_impl::import_json(std::string json, reply<session_view> done) {
     ask({}, command::import_json{std::move(json), answer(std::move(done))});
 }
 
-void engine_impl::subscribe(std::string session, std::optional<std::uint64_t> from, client_ptr client, reply<bool> done) {
+void engine_impl::subscribe(
+    std::string session, std::optional<std::uint64_t> from, client_ptr client, reply<bool> done) {
     ask(std::move(session), command::subscribe{from, std::move(client), answer(std::move(done))});
 }
 
@@ -50,20 +52,23 @@ void engine_impl::disconnect(client_ptr client) { ask({}, command::disconnect{st
 
 void engine_impl::message(std::string session, new_message m, std::string client_key, client_ptr client,
     std::string request_id, reply<posted> done) {
-    ask(std::move(session), command::message{std::move(m),
-        {std::move(client_key), std::move(client), std::move(request_id)}, answer(std::move(done))});
+    ask(std::move(session),
+        command::message{
+            std::move(m), {std::move(client_key), std::move(client), std::move(request_id)}, answer(std::move(done))});
 }
 
 void engine_impl::regenerate(std::string session, std::string message, generation_params params, std::string client_key,
     client_ptr client, std::string request_id, reply<posted> done) {
-    ask(std::move(session), command::regenerate{std::move(message), std::move(params),
-        {std::move(client_key), std::move(client), std::move(request_id)}, answer(std::move(done))});
+    ask(std::move(session),
+        command::regenerate{std::move(message), std::move(params),
+            {std::move(client_key), std::move(client), std::move(request_id)}, answer(std::move(done))});
 }
 
 void engine_impl::edit(std::string session, std::string message, std::string content, generation_params params,
     std::string client_key, client_ptr client, std::string request_id, reply<posted> done) {
-    ask(std::move(session), command::edit{std::move(message), std::move(content), std::move(params),
-        {std::move(client_key), std::move(client), std::move(request_id)}, answer(std::move(done))});
+    ask(std::move(session),
+        command::edit{std::move(message), std::move(content), std::move(params),
+            {std::move(client_key), std::move(client), std::move(request_id)}, answer(std::move(done))});
 }
 
 void engine_impl::stop(std::string session, reply<bool> done) {

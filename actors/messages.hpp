@@ -66,11 +66,6 @@ template <class I> typename I::result_type inspect(I& f, executor_status& x) {
     return f(caf::meta::type_name("executor_status"), x.epoch, x.progress, x.plan_started, x.plans_done, x.busy,
         x.load_progress);
 }
-struct executor_fault {  ///< arm a fault inside the executor (POST /admin/faults)
-    std::string kind;
-    std::int64_t after_steps = 0, times = 1, slow_ms = 0;
-    bool only_watched = false;  ///< fires only on plans with a row of a sequence opened with watch_text
-};
 template <class I> typename I::result_type inspect(I& f, executor_fault& x) {
     return f(caf::meta::type_name("executor_fault"), x.kind, x.after_steps, x.times, x.slow_ms, x.only_watched);
 }

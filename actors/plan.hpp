@@ -116,6 +116,13 @@ struct executor_status {
     double load_progress = 1;
 };
 
+/// Arms a fault inside the executor (POST /admin/faults).
+struct executor_fault {
+    std::string kind;
+    std::int64_t after_steps = 0, times = 1, slow_ms = 0;
+    bool only_watched = false;  ///< fires only on plans with a row of a sequence opened with watch_text
+};
+
 std::string pack_ids(const std::vector<token_id>& ids);
 std::vector<token_id> unpack_ids(const std::string& bytes);
 

@@ -29,7 +29,8 @@ json::value take(json::object& o, const char* key) {
 }
 
 /// One line of the list of actors.
-json::object actor_line(const char* name, const std::map<std::string, json::object>& parts, const json::value& restarts) {
+json::object actor_line(
+    const char* name, const std::map<std::string, json::object>& parts, const json::value& restarts) {
     const auto it = parts.find(name);
     json::object line{{"name", name}, {"state", it == parts.end() ? "no answer" : "running"}, {"restarts", restarts}};
     const auto* mailbox = it == parts.end() ? nullptr : it->second.if_contains("mailbox");
@@ -64,7 +65,8 @@ json::array actor_list(const std::map<std::string, json::object>& parts) {
 json::object budgets(const config& c) {
     return {{"kv_memory", c.kv_memory}, {"replay_bytes_per_session", limits::event_ring_bytes},
         {"loaded_sessions", limits::max_loaded_sessions}, {"store_backlog_bytes", limits::store_backlog_bytes},
-        {"client_queue_bytes", limits::client_queue_drop_bytes}, {"queue_limit", c.queue_limit}, {"max_seqs", c.max_seqs}};
+        {"client_queue_bytes", limits::client_queue_drop_bytes}, {"queue_limit", c.queue_limit},
+        {"max_seqs", c.max_seqs}};
 }
 
 }  // namespace
@@ -77,12 +79,13 @@ void gather_state(caf::event_based_actor* self, std::vector<named_actor> actors,
     g->missing = actors.size() + 1;
     for (const auto& a : actors)
         self->request(a.who, answer_within, state_atom::value)
-            .then([g, name = a.name](const std::string& text) {
-                boost::system::error_code ec;
-                auto v = json::parse(text, ec);
-                if (!ec && v.is_object()) g->parts[name] = std::move(v.get_object());
-                g->one_less();
-            },
+            .then(
+                [g, name = a.name](const std::string& text) {
+                    boost::system::error_code ec;
+                    auto v = json::parse(text, ec);
+                    if (!ec && v.is_object()) g->parts[name] = std::move(v.get_object());
+                    g->one_less();
+                },
                 [g](const caf::error&) { g->one_less(); });
     g->one_less();
 }
@@ -112,10 +115,10 @@ std::string props_json(const model_card& card, const config& settings) {
     json::object generation = defaults;
     generation["params"] = std::move(defaults);
     generation["n_ctx"] = card.n_ctx;
-    return json::serialize(json::object{{"default_generation_settings", std::move(generation)},
-        {"total_slots", settings.max_seqs}, {"model_alias", card.id}, {"model_path", card.path},
-        {"chat_template", card.chat_template}, {"modalities", {{"vision", false}, {"audio", false}}},
-        {"build_info", "troupe"}, {"is_sleeping", false}});
+    return json::serialize(
+        json::object{{"default_generation_settings", std::move(generation)}, {"total_slots", settings.max_seqs},
+            {"model_alias", card.id}, {"model_path", card.path}, {"chat_template", card.chat_template},
+            {"modalities", {{"vision", false}, {"audio", false}}}, {"build_info", "troupe"}, {"is_sleeping", false}});
 }
 
 std::string slots_json(const json::object& scheduler, std::int64_t n_slots, std::int64_t n_ctx) {
@@ -127,13 +130,15 @@ std::string slots_json(const json::object& scheduler, std::int64_t n_slots, std:
                 const auto* v = o ? o->if_contains(key) : nullptr;
                 return v ? *v : json::value(nullptr);
             };
-            slots.push_back({{"id", slots.size()}, {"id_task", field("generation")}, {"n_ctx", n_ctx}, {"is_processing", true},
-                {"n_prompt_tokens", field("prompt_tokens")}, {"params", json::object{}},
-                {"next_token", {{"has_next_token", true}, {"n_remain", -1}, {"n_decoded", field("generated_tokens")}}}});
+            slots.push_back({{"id", slots.size()}, {"id_task", field("generation")}, {"n_ctx", n_ctx},
+                {"is_processing", true}, {"n_prompt_tokens", field("prompt_tokens")}, {"params", json::object{}},
+                {"next_token",
+                    {{"has_next_token", true}, {"n_remain", -1}, {"n_decoded", field("generated_tokens")}}}});
         }
     while (static_cast<std::int64_t>(slots.size()) < n_slots)
         slots.push_back({{"id", slots.size()}, {"id_task", -1}, {"n_ctx", n_ctx}, {"is_processing", false},
-            {"params", json::object{}}, {"next_token", {{"has_next_token", false}, {"n_remain", 0}, {"n_decoded", 0}}}});
+            {"params", json::object{}},
+            {"next_token", {{"has_next_token", false}, {"n_remain", 0}, {"n_decoded", 0}}}});
     return json::serialize(slots);
 }
 

@@ -16,7 +16,7 @@ struct system_options {
 /// Policy `sharing` (the default policy burns 1.8 s of CPU time a minute when idle), no INI file, no command line,
 /// every message type registered.
 class system_config : public caf::actor_system_config {
-   public:
+ public:
     explicit system_config(const system_options& options = {});
 };
 

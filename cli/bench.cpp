@@ -102,7 +102,7 @@ model_cost cost_of(const model::gguf_file& file) {
 }
 
 class bencher {
-   public:
+ public:
     bencher(local_model& m, std::int64_t vocabulary) : m_(m), pick_(0, static_cast<std::int32_t>(vocabulary) - 1) {}
 
     double run(const bench_row& r) {
@@ -115,7 +115,7 @@ class bencher {
         return seconds_since(start);
     }
 
-   private:
+ private:
     std::vector<model::token_id> random_tokens(std::int64_t n) {
         std::vector<model::token_id> tokens(static_cast<std::size_t>(n));
         for (auto& t : tokens) t = pick_(random_);

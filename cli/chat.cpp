@@ -22,7 +22,7 @@ namespace {
 
 /// Prints the deltas of one answer and lets the terminal's thread wait for its end.
 class printer final : public client_port {
-   public:
+ public:
     void deliver(event_ptr e, std::string_view) override {
         const std::lock_guard lock(mutex_);
         if (const auto* d = std::get_if<delta_event>(&e->payload)) {
@@ -51,7 +51,7 @@ class printer final : public client_port {
         return text_;
     }
 
-   private:
+ private:
     std::mutex mutex_;
     std::condition_variable changed_;
     std::string text_;
@@ -60,7 +60,7 @@ class printer final : public client_port {
 
 /// Waits for ready or failed.
 class start_gate {
-   public:
+ public:
     void open(std::optional<error> e) {
         const std::lock_guard lock(mutex_);
         failure_ = std::move(e);
@@ -73,7 +73,7 @@ class start_gate {
         return failure_;
     }
 
-   private:
+ private:
     std::mutex mutex_;
     std::condition_variable changed_;
     std::optional<error> failure_;

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "cli/commands.hpp"
 #include "cli/local_model.hpp"
@@ -22,6 +23,8 @@ model::sampling_params sampling_of(const generation_params& p) {
     return s;
 }
 
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
 result<void> run(const generate_options& o) {
     TROUPE_TRY(const auto file, model::gguf_file::open(o.model));
     TROUPE_TRY(const auto tokens, model::tokenizer::from_gguf(*file));
@@ -41,14 +44,14 @@ result<void> run(const generate_options& o) {
     for (std::int64_t i = 0; i < o.n; ++i) {
         const auto next = sampler.sample(m->logits(), params, history, static_cast<std::int64_t>(history.size())).id;
         if (tokens->is_end(next) && !o.ignore_eos) break;
-        std::fputs(text.push(tokens->piece(next)).c_str(), stdout);
+        print(text.push(tokens->piece(next)));
         std::fflush(stdout);
         history.push_back(next);
         if (i + 1 == o.n || static_cast<std::int64_t>(history.size()) > m->n_ctx()) break;
         m->run(std::span(history).last(1), static_cast<std::int32_t>(history.size()) - 1);
     }
-    std::fputs(text.flush().c_str(), stdout);
-    std::fputc('\n', stdout);
+    print(text.flush());
+    if (isatty(STDOUT_FILENO)) std::fputc('\n', stdout);  // a prompt should not follow the text on its line
     return {};
 }
 

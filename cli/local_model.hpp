@@ -22,7 +22,7 @@ struct local_options {
 };
 
 class local_model {
-   public:
+ public:
     static result<std::unique_ptr<local_model>> load(const local_options& o);
 
     const model::model_info& info() const { return model_->info(); }
@@ -36,7 +36,7 @@ class local_model {
     void run(std::span<const model::token_id> tokens, std::int32_t pos);
     std::span<const float> logits() const { return logits_; }
 
-   private:
+ private:
     local_model() = default;
     result<void> reserve(std::int64_t positions);
 

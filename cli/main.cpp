@@ -13,7 +13,7 @@ namespace {
 
 /// The option table as flags of one command; values are read back by resolve().
 class table_flags {
-   public:
+ public:
     explicit table_flags(CLI::App& app) {
         app.add_option("--config", file_, "Read options from this TOML file.")->type_name("FILE");
         for (const auto& o : options()) {
@@ -46,7 +46,7 @@ class table_flags {
         return resolve_config(given, file_.empty() ? std::nullopt : std::optional<std::filesystem::path>(file_));
     }
 
-   private:
+ private:
     std::string file_;
     std::string_view section_ = "Options";
     std::map<const option*, CLI::Option*> flags_;

@@ -82,7 +82,7 @@ result<std::string> ask_server(
     char piece[4096];
     while (!ec && !parser.is_done()) {
         parser.get().body() = {piece, sizeof piece, true};
-        http::read(socket, buffer, parser, ec);
+        http::read_some(socket, buffer, parser, ec);
         if (ec == http::error::need_buffer) ec = {};
         pending.append(piece, sizeof piece - parser.get().body().size);
         if (parser.get().result() != http::status::ok) continue;

@@ -23,7 +23,7 @@ namespace {
 
 /// What ends the command: a signal, or a model that cannot be served.
 class ending {
-   public:
+ public:
     void fail_with(error e) {
         const std::lock_guard lock(mutex_);
         if (!failure_) failure_ = std::move(e);
@@ -40,7 +40,7 @@ class ending {
         return failure_;
     }
 
-   private:
+ private:
     std::mutex mutex_;
     std::condition_variable changed_;
     bool stopped_ = false;
@@ -56,7 +56,7 @@ sigset_t watched_signals() {
 
 /// One thread receives the signals; SIGUSR2 from ourselves ends it.
 class signal_thread {
-   public:
+ public:
     signal_thread(ending& end, std::function<void()> on_hangup) {
         thread_ = std::thread([&end, on_hangup = std::move(on_hangup)] {
             const auto set = watched_signals();
@@ -73,7 +73,7 @@ class signal_thread {
         thread_.join();
     }
 
-   private:
+ private:
     std::thread thread_;
 };
 

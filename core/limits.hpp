@@ -31,6 +31,7 @@ inline constexpr auto websocket_silence = 60s;
 inline constexpr auto websocket_auth_within = 5s;
 inline constexpr auto sse_ping_every = 10s;
 inline constexpr auto http_read_timeout = 30s;
+inline constexpr auto http_write_timeout = 120s;  ///< one write that makes no progress
 
 // -- sessions ---------------------------------------------------------------------------------------------------------
 inline constexpr std::size_t event_ring_events = 4096;

@@ -16,18 +16,16 @@
 namespace troupe {
 
 class metrics {
-   public:
+ public:
     /// compat: comma-separated alias families ("llamacpp", "vllm"; anything else: none).
     explicit metrics(std::string_view compat);
 
     // -- supervision
-    // ----------------------------------------------------------------------------------------------------
     void actor_restarted(const std::string& actor, const std::string& reason);
     prometheus::Histogram& recovery_seconds;
     prometheus::Counter& requests_resumed;
     prometheus::Counter& requests_lost;
     // -- requests
-    // -------------------------------------------------------------------------------------------------------
     /// outcome: stop, length, cancelled, or an error's wire name.
     void request_finished(const std::string& outcome);
     prometheus::Gauge& queue_depth;
@@ -42,7 +40,6 @@ class metrics {
     prometheus::Counter& generated_seconds;
     prometheus::Counter& preemptions;
     // -- engine
-    // ---------------------------------------------------------------------------------------------------------
     void step(const char* kind, double seconds);  ///< kind: prefill, decode, mixed
     /// Blocks by state: owned, cached, free, unallocated.
     void kv_blocks(std::int64_t owned, std::int64_t cached, std::int64_t free, std::int64_t unallocated);
@@ -52,7 +49,6 @@ class metrics {
     void prefix_cache(std::int64_t hit_tokens, std::int64_t miss_tokens);
     prometheus::Gauge& journal_lag_tokens;
     // -- clients
-    // ----------------------------------------------------------------------------------------------------------
     prometheus::Gauge& websocket_connections;
     prometheus::Counter& slow_clients_dropped;
 
@@ -63,7 +59,7 @@ class metrics {
     /// The text exposition format, alias families included.
     std::string text();
 
-   private:
+ private:
     metrics(std::string_view compat, std::shared_ptr<prometheus::Registry> registry);
 
     std::shared_ptr<prometheus::Registry> registry_;

@@ -22,7 +22,7 @@ namespace troupe {
 template <class T> using reply = std::function<void(result<T>)>;
 
 class client_port {
-   public:
+ public:
     virtual ~client_port() = default;
     /// An event of something this client follows. `request_id` is not empty when the event answers a request of this
     /// very client. Past its byte bound the implementation coalesces, then drops its connection; it never blocks.
@@ -50,7 +50,7 @@ struct generation_ticket {
 };
 
 class session_port {
-   public:
+ public:
     virtual ~session_port() = default;
 
     virtual void create(std::string title, session_settings settings, reply<session_view> done) = 0;
@@ -118,7 +118,7 @@ struct fault_spec {
 };
 
 class engine_port {
-   public:
+ public:
     virtual ~engine_port() = default;
 
     /// A round trip through the executor, bounded by limits::health_probe_deadline, cached for limits::health_cache.

@@ -11,7 +11,7 @@
 namespace troupe {
 
 template <class T> class [[nodiscard]] result {
-   public:
+ public:
     result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
     result(troupe::error e) : state_(std::in_place_index<1>, std::move(e)) {}
     template <class U>
@@ -50,12 +50,12 @@ template <class T> class [[nodiscard]] result {
         return std::get<1>(std::move(state_));
     }
 
-   private:
+ private:
     std::variant<T, troupe::error> state_;
 };
 
 template <> class [[nodiscard]] result<void> {
-   public:
+ public:
     result() = default;
     result(troupe::error e) : failed_(true), error_(std::move(e)) {}
     bool ok() const { return !failed_; }
@@ -65,7 +65,7 @@ template <> class [[nodiscard]] result<void> {
         return error_;
     }
 
-   private:
+ private:
     bool failed_ = false;
     troupe::error error_;
 };

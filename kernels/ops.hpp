@@ -1,5 +1,6 @@
 // The op table: what a backend can compute. Pointers, sizes and dtypes only; it knows no model. CPU tables (ref, avx2,
-// avx512) exist now; CUDA is to fill the same table, so nothing here assumes that memory is the host's except where said.
+// avx512) exist now; CUDA is to fill the same table, so nothing here assumes that memory is the host's except where
+// said.
 //
 // Conventions. Activations are float32, row-major, one row a token: x[n][cols]. A weight matrix has `rows` outputs and
 // `cols` inputs. Every op is batch invariant: the result of a row depends on that row (and its KV) only, never on n, on
@@ -39,7 +40,8 @@ struct linear_job {
 };
 
 inline constexpr int kv_block_tokens = 16;
-inline constexpr int attention_piece = 128;  ///< keys a piece; pieces start at absolute multiples (design section 8, rule 8)
+inline constexpr int attention_piece =
+    128;  ///< keys a piece; pieces start at absolute multiples (design section 8, rule 8)
 
 /// KV memory of one layer in one block of 16 tokens: K as [kv_head][head_dim][16], then V as [kv_head][16][head_dim],
 /// both in `type` (f32, f16, bf16). For q8_0: K and V both as [kv_head][16] rows of head_dim values in file layout
@@ -64,8 +66,8 @@ struct attention_params {
     kv_geometry kv;
     int n_heads = 0;
     float scale = 1.0f;
-    float softcap = 0.0f;  ///< 0: none; else score = cap * tanh(score / cap)
-    int window = 0;        ///< 0: none; else position p sees max(0, p - window + 1) .. p
+    float softcap = 0.0f;          ///< 0: none; else score = cap * tanh(score / cap)
+    int window = 0;                ///< 0: none; else position p sees max(0, p - window + 1) .. p
     std::size_t layer_offset = 0;  ///< bytes from a block's start to this layer's K
 };
 
@@ -82,13 +84,15 @@ struct ops {
     void (*pack)(pool& threads, dtype type, std::int64_t rows, std::int64_t cols, const std::byte* src, std::byte* dst);
 
     // -- memory --------------------------------------------------------------------------------------------------
-    /// Scratch needed by any op on at most max_rows rows of at most max_cols values, n_heads heads and n_threads threads.
-    std::size_t (*scratch_bytes)(std::int64_t max_rows, std::int64_t max_cols, int n_heads, int head_dim, int n_threads);
+    /// Scratch needed by any op on at most max_rows rows of at most max_cols values, n_heads heads and n_threads
+    /// threads.
+    std::size_t (*scratch_bytes)(
+        std::int64_t max_rows, std::int64_t max_cols, int n_heads, int head_dim, int n_threads);
 
     // -- ops on rows ---------------------------------------------------------------------------------------------
     /// y[i] = scale * row ids[i] of an embedding matrix in FILE layout (rows of `cols` values).
-    void (*embed)(context& c, dtype type, std::int64_t cols, const std::byte* table, const std::int32_t* ids, std::int64_t n,
-        float scale, float* y);
+    void (*embed)(context& c, dtype type, std::int64_t cols, const std::byte* table, const std::int32_t* ids,
+        std::int64_t n, float scale, float* y);
     /// y[i][j] = x[i][j] * w[j] / sqrt(mean(x[i]^2) + eps). y may be x. w may be null (all ones).
     void (*rms_norm)(context& c, const float* x, const float* w, std::int64_t n, std::int64_t dim, float eps, float* y);
     /// x += y, n * dim values.
@@ -98,9 +102,11 @@ struct ops {
     /// x = cap * tanh(x / cap).
     void (*softcap)(context& c, float* x, std::int64_t n, std::int64_t dim, float cap);
     /// angles[i] = {cos[half], sin[half]} of pos[i] * inv_freq[j], computed in double, rounded once.
-    void (*rope_angles)(context& c, const double* inv_freq, int half, const std::int32_t* pos, std::int64_t n, float* angles);
+    void (*rope_angles)(
+        context& c, const double* inv_freq, int half, const std::int32_t* pos, std::int64_t n, float* angles);
     /// Rotates the first 2 * half values of every head of x[n][n_heads * head_dim] in place.
-    void (*rope)(context& c, float* x, std::int64_t n, int n_heads, int head_dim, int half, rope_pairs pairs, const float* angles);
+    void (*rope)(context& c, float* x, std::int64_t n, int n_heads, int head_dim, int half, rope_pairs pairs,
+        const float* angles);
     /// All jobs share x[n][cols]; for quantized weights x is quantized once.
     void (*linear)(context& c, const float* x, std::int64_t n, std::int64_t cols, const linear_job* jobs, int n_jobs);
 
@@ -109,15 +115,16 @@ struct ops {
     void (*kv_store)(context& c, const kv_geometry& kv, std::size_t layer_offset, const attention_seq* seqs, int n_seqs,
         const float* k, const float* v);
     /// Causal grouped-query attention over the blocks (after kv_store). q, out: [rows][n_heads * head_dim].
-    void (*attention)(context& c, const attention_params& p, const attention_seq* seqs, int n_seqs, const float* q, float* out);
+    void (*attention)(
+        context& c, const attention_params& p, const attention_seq* seqs, int n_seqs, const float* q, float* out);
 
     // -- checks --------------------------------------------------------------------------------------------------
     /// True if all n values are finite.
     bool (*all_finite)(const float* x, std::int64_t n);
 };
 
-/// The table for a name ("auto", "ref", "avx2", "avx512"); "auto" takes the best this processor runs. An unknown name or
-/// one the processor lacks is errc::usage.
+/// The table for a name ("auto", "ref", "avx2", "avx512"); "auto" takes the best this processor runs. An unknown name
+/// or one the processor lacks is errc::usage.
 result<const ops*> table(std::string_view name);
 /// Every table this processor can run, ref first.
 std::span<const ops* const> available_tables();

@@ -37,7 +37,7 @@ std::uint32_t generation_of(std::uint64_t state) { return static_cast<std::uint3
 
 /// Pauses, and gives the processor away once a wait has become long (about 20 us): others may need it to finish.
 class spinner {
-   public:
+ public:
     void wait() {
         if (++turns_ < 600)
             __builtin_ia32_pause();
@@ -45,7 +45,7 @@ class spinner {
             sched_yield();
     }
 
-   private:
+ private:
     int turns_ = 0;
 };
 

@@ -8,7 +8,7 @@
 namespace troupe::kernels {
 
 class pool {
-   public:
+ public:
     /// `n_threads` >= 1 counts the calling thread; n_threads - 1 helpers are started.
     explicit pool(int n_threads);
     ~pool();
@@ -31,7 +31,7 @@ class pool {
             n_tasks, [](void* self, std::int64_t i, int thread) { (*static_cast<fn*>(self))(i, thread); }, &task);
     }
 
-   private:
+ private:
     using erased = void (*)(void* self, std::int64_t i, int thread);
     void run_erased(std::int64_t n_tasks, erased task, void* self);
 

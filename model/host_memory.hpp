@@ -24,27 +24,27 @@ result<void> check_memory(std::uint64_t bytes, std::string_view what);
 /// Private zeroed pages, 2 MiB aligned, huge where the kernel allows it.
 class anonymous_memory {
  public:
-  anonymous_memory() = default;
-  /// Pages are there when this returns if `populate`, else on first touch. out_of_memory if the map is refused.
-  static result<anonymous_memory> map(std::uint64_t bytes, std::string_view what, bool populate);
-  ~anonymous_memory();
-  anonymous_memory(anonymous_memory&& other) noexcept { swap(other); }
-  anonymous_memory& operator=(anonymous_memory&& other) noexcept { return swap(other), *this; }
+    anonymous_memory() = default;
+    /// Pages are there when this returns if `populate`, else on first touch. out_of_memory if the map is refused.
+    static result<anonymous_memory> map(std::uint64_t bytes, std::string_view what, bool populate);
+    ~anonymous_memory();
+    anonymous_memory(anonymous_memory&& other) noexcept { swap(other); }
+    anonymous_memory& operator=(anonymous_memory&& other) noexcept { return swap(other), *this; }
 
-  std::span<std::byte> bytes() const { return {data_, size_}; }
+    std::span<std::byte> bytes() const { return {data_, size_}; }
 
  private:
-  void swap(anonymous_memory& other) noexcept {
-    std::swap(mapped_, other.mapped_);
-    std::swap(mapped_size_, other.mapped_size_);
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-  }
+    void swap(anonymous_memory& other) noexcept {
+        std::swap(mapped_, other.mapped_);
+        std::swap(mapped_size_, other.mapped_size_);
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+    }
 
-  void* mapped_ = nullptr;  ///< what mmap gave; data_ is its first 2 MiB boundary
-  std::size_t mapped_size_ = 0;
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
+    void* mapped_ = nullptr;  ///< what mmap gave; data_ is its first 2 MiB boundary
+    std::size_t mapped_size_ = 0;
+    std::byte* data_ = nullptr;
+    std::size_t size_ = 0;
 };
 
 /// Touches every page of a mapped, writable range. False if the memory is not there.

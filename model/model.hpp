@@ -53,7 +53,7 @@ struct batch {
 };
 
 class model {
-   public:
+ public:
     /// model_unsupported (architecture, tensor types: named, before anything is allocated), model_malformed (shapes,
     /// missing tensors), out_of_memory with the numbers.
     static result<std::unique_ptr<model>> load(std::shared_ptr<const gguf_file> file, const load_options& options);

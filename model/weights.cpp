@@ -11,7 +11,7 @@ namespace {
 std::uint64_t aligned(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 std::uint64_t matrix_bytes(const kernels::ops& ops, const gguf_tensor& t) {
-  return aligned(ops.packed_bytes(t.type, t.rows(), t.cols()));
+    return aligned(ops.packed_bytes(t.type, t.rows(), t.cols()));
 }
 
 std::uint64_t vector_bytes(const gguf_tensor& t) { return aligned(t.cols() * t.rows() * sizeof(float)); }
@@ -19,41 +19,41 @@ std::uint64_t vector_bytes(const gguf_tensor& t) { return aligned(t.cols() * t.r
 }  // namespace
 
 std::uint64_t weight_plan::packed_bytes(const kernels::ops& ops) const {
-  std::uint64_t sum = 0;
-  for (const auto& m : matrices_) sum += matrix_bytes(ops, *m.tensor);
-  for (const auto& v : vectors_) sum += vector_bytes(*v.tensor);
-  return sum;
+    std::uint64_t sum = 0;
+    for (const auto& m : matrices_) sum += matrix_bytes(ops, *m.tensor);
+    for (const auto& v : vectors_) sum += vector_bytes(*v.tensor);
+    return sum;
 }
 
 std::int64_t weight_plan::max_cols() const {
-  std::int64_t most = 1;
-  for (const auto& m : matrices_) most = std::max(most, m.tensor->cols());
-  return most;
+    std::int64_t most = 1;
+    for (const auto& m : matrices_) most = std::max(most, m.tensor->cols());
+    return most;
 }
 
 result<weight_store> weight_store::load(const weight_plan& plan, const kernels::ops& ops, kernels::pool& threads,
     const std::function<void(double)>& progress) {
-  const std::uint64_t total = plan.packed_bytes(ops);
-  TROUPE_TRYV(check_memory(total, "the model's weights"));
-  weight_store store;
-  // Not populated up front: packing touches every page itself, on all threads.
-  TROUPE_TRY(store.memory_, anonymous_memory::map(total, "the model's weights", false));
-  std::byte* at = store.memory_.bytes().data();
-  for (const auto& v : plan.vectors_) {
-    auto* values = reinterpret_cast<float*>(at);
-    kernels::dequantize(v.tensor->type, v.tensor->data.data(), v.tensor->cols() * v.tensor->rows(), values);
-    *v.target = values;
-    at += vector_bytes(*v.tensor);
-  }
-  for (const auto& m : plan.matrices_) {
-    const gguf_tensor& t = *m.tensor;
-    ops.pack(threads, t.type, t.rows(), t.cols(), t.data.data(), at);
-    *m.target = {t.type, t.rows(), t.cols(), at};
-    at += matrix_bytes(ops, t);
-    if (progress) progress(static_cast<double>(at - store.memory_.bytes().data()) / static_cast<double>(total));
-  }
-  CHECK(static_cast<std::uint64_t>(at - store.memory_.bytes().data()) == total);
-  return store;
+    const std::uint64_t total = plan.packed_bytes(ops);
+    TROUPE_TRYV(check_memory(total, "the model's weights"));
+    weight_store store;
+    // Not populated up front: packing touches every page itself, on all threads.
+    TROUPE_TRY(store.memory_, anonymous_memory::map(total, "the model's weights", false));
+    std::byte* at = store.memory_.bytes().data();
+    for (const auto& v : plan.vectors_) {
+        auto* values = reinterpret_cast<float*>(at);
+        kernels::dequantize(v.tensor->type, v.tensor->data.data(), v.tensor->cols() * v.tensor->rows(), values);
+        *v.target = values;
+        at += vector_bytes(*v.tensor);
+    }
+    for (const auto& m : plan.matrices_) {
+        const gguf_tensor& t = *m.tensor;
+        ops.pack(threads, t.type, t.rows(), t.cols(), t.data.data(), at);
+        *m.target = {t.type, t.rows(), t.cols(), at};
+        at += matrix_bytes(ops, t);
+        if (progress) progress(static_cast<double>(at - store.memory_.bytes().data()) / static_cast<double>(total));
+    }
+    CHECK(static_cast<std::uint64_t>(at - store.memory_.bytes().data()) == total);
+    return store;
 }
 
 }  // namespace troupe::model

@@ -82,6 +82,9 @@ result<std::vector<access_rules::key>> access_rules::read_keys(const config& c) 
             while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
             if (!line.empty() && line[0] != '#') texts.push_back(line);
         }
+        // An editor that truncates before it writes must not open the server to everybody.
+        if (texts.empty())
+            return fail(errc::usage, fmt::format("--api-key-file: '{}' holds no key", c.api_key_file), "api-key-file");
     }
     std::vector<key> keys;
     bool any_admin = false;
@@ -123,8 +126,9 @@ bool access_rules::host_allowed(std::string_view host) const {
     if (parts.name == "127.0.0.1" || parts.name == "localhost" || parts.name == "[::1]") return true;
     for (const auto& allowed : config_.allowed_hosts)
         if (parts.name == lower(allowed) || lower(host) == lower(allowed)) return true;
+    if (parts.name == lower(config_.host)) return true;
     if (is_loopback_host(config_.host)) return false;
-    return parts.name == lower(config_.host) || is_ip_literal(parts.name);
+    return is_ip_literal(parts.name);
 }
 
 bool access_rules::origin_allowed(std::string_view origin, std::string_view host) const {

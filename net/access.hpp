@@ -16,7 +16,7 @@ namespace troupe::net {
 bool is_loopback_host(std::string_view host);  ///< of --host: 127.x.x.x, ::1, localhost
 
 class access_rules {
-   public:
+ public:
     /// Reads --api-key-file too. errc::usage if it cannot be read, or if a non-loopback bind has no key.
     static result<std::shared_ptr<access_rules>> make(const config& c, bool tls);
 
@@ -38,7 +38,7 @@ class access_rules {
     /// Reads the key file again (SIGHUP); on failure the old keys stay.
     result<void> reload();
 
-   private:
+ private:
     struct key {
         std::string text;
         identity who;

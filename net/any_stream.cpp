@@ -14,7 +14,7 @@ void close_socket(tcp::socket& s) {
 }
 
 class plain_transport final : public transport {
-   public:
+ public:
     explicit plain_transport(tcp::socket s) : socket_(std::move(s)) {}
     void read_some(std::vector<asio::mutable_buffer> b, transfer_handler done) override {
         socket_.async_read_some(b, std::move(done));
@@ -23,6 +23,11 @@ class plain_transport final : public transport {
         socket_.async_write_some(b, std::move(done));
     }
     void handshake(std::function<void(error_code)> done) override { done({}); }
+    void end_output(std::function<void()> done) override {
+        error_code ignored;
+        socket_.shutdown(tcp::socket::shutdown_send, ignored);
+        done();
+    }
     void shutdown(std::function<void()> done) override {
         error_code ignored;
         socket_.shutdown(tcp::socket::shutdown_send, ignored);
@@ -31,12 +36,12 @@ class plain_transport final : public transport {
     }
     tcp::socket& socket() override { return socket_; }
 
-   private:
+ private:
     tcp::socket socket_;
 };
 
 class tls_transport final : public transport {
-   public:
+ public:
     tls_transport(tcp::socket s, std::shared_ptr<asio::ssl::context> context)
         : context_(std::move(context)), stream_(std::move(s), *context_) {}
     void read_some(std::vector<asio::mutable_buffer> b, transfer_handler done) override {
@@ -48,6 +53,14 @@ class tls_transport final : public transport {
     void handshake(std::function<void(error_code)> done) override {
         stream_.async_handshake(asio::ssl::stream_base::server, std::move(done));
     }
+    void end_output(std::function<void()> done) override {
+        // async_shutdown also waits for the other side's close_notify; clients that never send one end by the deadline.
+        stream_.async_shutdown([this, done = std::move(done)](error_code) {
+            error_code ignored;
+            stream_.next_layer().shutdown(tcp::socket::shutdown_send, ignored);
+            done();
+        });
+    }
     void shutdown(std::function<void()> done) override {
         stream_.async_shutdown([this, done = std::move(done)](error_code) {
             close_socket(stream_.next_layer());
@@ -56,7 +69,7 @@ class tls_transport final : public transport {
     }
     tcp::socket& socket() override { return stream_.next_layer(); }
 
-   private:
+ private:
     std::shared_ptr<asio::ssl::context> context_;
     asio::ssl::stream<tcp::socket> stream_;
 };

@@ -13,7 +13,7 @@
 namespace troupe::net {
 
 class connection : public std::enable_shared_from_this<connection> {
-   public:
+ public:
     virtual ~connection() = default;
     virtual void start() = 0;
     /// Server shutdown: end what is open (streams have got their final event by then) and close.

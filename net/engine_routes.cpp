@@ -24,7 +24,8 @@ void health(services& s, exchange_ptr x, const captures&) {
         if (!h.healthy()) {
             r.status = 503;
             const std::string message = h.status == "loading" ? "Loading model" : "the engine is " + h.status;
-            o["error"] = json::object{{"code", 503}, {"message", message}, {"type", "unavailable_error"}};
+            o["error"] = json::object{{"code", h.status == "loading" ? "not_ready" : h.status}, {"message", message},
+                {"type", "unavailable_error"}};
             r.headers.emplace_back("Retry-After", "1");
         }
         r.headers.emplace_back("Cache-Control", "no-store");
@@ -126,6 +127,8 @@ result<void> arm_fault(services& s, const exchange_ptr& x, const json_object& o)
     f.times = times.value_or(1);
     f.slow_ms = slow.value_or(0);
     f.request_contains = contains.value_or("");
+    if (!f.request_contains.empty() && f.target != "executor")
+        return fail(errc::unsupported_parameter, "'request_contains' works on faults of the executor only", "request_contains");
     s.engine.arm_fault(std::move(f), on_reply<bool>(x, [x](bool) { x->respond(json_response("{\"armed\":true}")); }));
     return {};
 }

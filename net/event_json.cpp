@@ -1,5 +1,7 @@
 #include "net/event_json.hpp"
 
+#include "core/utf8.hpp"
+
 namespace troupe::net {
 namespace json = boost::json;
 namespace {
@@ -141,9 +143,9 @@ json::object timings_json(const timing_counts& t, const usage_counts& u) {
 json::object session_error_json(const error& e) {
     json::object o;
     o["code"] = info(e.code).name;
-    o["message"] = e.message;
+    o["message"] = to_valid_utf8(e.message);
     o["retryable"] = info(e.code).retryable;
-    put(o, "param", e.param);
+    put(o, "param", to_valid_utf8(e.param));
     if (e.retry_after_ms > 0) o["retry_after_ms"] = e.retry_after_ms;
     if (e.code == errc::context_length_exceeded) {
         o["n_prompt_tokens"] = e.n_prompt_tokens;

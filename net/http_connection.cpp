@@ -32,7 +32,7 @@ class http_connection;
 
 /// The exchange the routes see. Outlives the connection harmlessly.
 class http_exchange final : public exchange, public std::enable_shared_from_this<http_exchange> {
-   public:
+ public:
     http_exchange(std::weak_ptr<http_connection> c, asio::any_io_executor io, http_request r)
         : connection_(std::move(c)), executor_(std::move(io)), request_(std::move(r)) {}
 
@@ -53,6 +53,8 @@ class http_exchange final : public exchange, public std::enable_shared_from_this
         });
     }
 
+    bool has_gone_callback() const { return gone_callback_ != nullptr; }
+
     /// Connection side: the client has gone.
     void gone() {
         gone_ = true;
@@ -68,7 +70,7 @@ class http_exchange final : public exchange, public std::enable_shared_from_this
         gone_callback_ = nullptr;
     }
 
-   private:
+ private:
     std::weak_ptr<http_connection> connection_;
     asio::any_io_executor executor_;
     http_request request_;
@@ -78,9 +80,9 @@ class http_exchange final : public exchange, public std::enable_shared_from_this
 };
 
 class http_connection final : public connection {
-   public:
+ public:
     http_connection(connection_context& c, std::unique_ptr<transport> t)
-        : context_(c), stream_(std::make_unique<any_stream>(std::move(t))), deadline_(c.io) {
+        : context_(c), stream_(std::make_unique<any_stream>(std::move(t))), deadline_(c.io), write_deadline_(c.io) {
         error_code ec;
         const auto peer = stream_->base().socket().remote_endpoint(ec);
         if (!ec) peer_ = peer.address().to_string();
@@ -96,9 +98,17 @@ class http_connection final : public connection {
         });
     }
 
+    /// By now the engine is down and the last events of open streams are queued: what is open is ended.
     void close() override {
         closing_ = true;
-        if (!exchange_ && !writing_) drop();
+        const auto x = exchange_;
+        if (!x) {
+            if (!writing_) drop();
+        } else if (streaming_) {
+            stream_finish(x);
+        } else if (!writing_) {
+            x->respond(error_response(fail(errc::shutting_down, "the server is shutting down")));
+        }
     }
 
     // -- called by the exchange --------------------------------------------------------------------------------------
@@ -117,7 +127,7 @@ class http_connection final : public connection {
             message->body() = std::move(r.body);
             message->prepare_payload();
         }
-        writing_ = true;
+        begin_write();
         auto serializer = std::make_shared<http::serializer<false, http::string_body>>(*message);
         if (x->request().method == "HEAD") {
             http::async_write_header(
@@ -134,7 +144,9 @@ class http_connection final : public connection {
     bool open_stream(const std::shared_ptr<http_exchange>& x, const http_response& head) {
         if (x != exchange_ || !stream_) return false;
         auto message = make_head<http::empty_body>(head, x->request());
-        message.chunked(true);
+        chunked_ = version_ >= 11;  // HTTP/1.0 knows no chunks: there the end of the connection is the end
+        message.chunked(chunked_);
+        if (!chunked_) message.keep_alive(false);
         streaming_ = true;
         stream_keep_alive_ = message.keep_alive();
         std::ostringstream text;
@@ -165,11 +177,11 @@ class http_connection final : public connection {
 
     std::size_t queued() const { return queued_bytes_; }
 
-   private:
+ private:
     std::shared_ptr<http_connection> self() { return std::static_pointer_cast<http_connection>(shared_from_this()); }
 
     // -- reading
-    // -------------------------------------------------------------------------------------------------------
+
     void read_request() {
         if (closing_ || context_.closing) return drop();
         parser_.emplace();
@@ -183,6 +195,7 @@ class http_connection final : public connection {
         if (ec) return read_failed(ec);
         expire_in(limits::http_read_timeout);
         const auto& head = parser_->get();
+        if (const auto e = head_refused(head)) return refuse(*e);
         if (const auto length = parser_->content_length();
             length && *length > context_.routes.context().settings.max_body)
             return too_large();
@@ -195,6 +208,19 @@ class http_connection final : public connection {
             return;
         }
         read_body();
+    }
+
+    /// A body is not worth reading for somebody who may not send one.
+    std::optional<error> head_refused(const http::request<http::string_body>& head) const {
+        const auto& access = context_.routes.context().access;
+        if (head.count(http::field::host) != 1 || !access.host_allowed(std::string(head[http::field::host])))
+            return fail(errc::forbidden, "this Host is not allowed (--allowed-host)");
+        const bool has_body = parser_->chunked() || parser_->content_length().value_or(0) > 0;
+        if (!has_body || !access.keys_set()) return std::nullopt;
+        const std::string authorization(head[http::field::authorization]), direct(head["x-api-key"]);
+        const auto key = access_rules::bearer(authorization);
+        if (access.authenticate(key.empty() ? std::string_view(direct) : key)) return std::nullopt;
+        return fail(errc::unauthorized, "a valid API key is needed: Authorization: Bearer KEY");
     }
 
     void read_body() {
@@ -225,7 +251,9 @@ class http_connection final : public connection {
     void refuse(const error& e) {
         deadline_.cancel();
         http_request r;
-        r.request_id = make_id("req_");
+        const std::string id(parser_->get()["x-request-id"]);
+        r.request_id = printable_id(id) ? id : make_id("req_");
+        version_ = 11;
         closing_ = true;
         auto x = std::make_shared<http_exchange>(self(), stream_->get_executor(), std::move(r));
         exchange_ = x;
@@ -233,7 +261,7 @@ class http_connection final : public connection {
     }
 
     // -- handling
-    // ------------------------------------------------------------------------------------------------------
+
     http_request make_request() {
         auto& message = parser_->get();
         http_request r;
@@ -258,13 +286,10 @@ class http_connection final : public connection {
         version_ = parser_->get().version();
         keep_alive_ = parser_->get().keep_alive();
         auto request = make_request();
-        const bool hosts = parser_->get().count(http::field::host) == 1;
         const auto& access = context_.routes.context().access;
         const std::string host(request.header("host")), origin(request.header("origin"));
         auto x = std::make_shared<http_exchange>(self(), stream_->get_executor(), std::move(request));
         exchange_ = x;
-        if (!hosts || !access.host_allowed(host))
-            return x->respond(error_response(fail(errc::forbidden, "this Host is not allowed (--allowed-host)")));
         if (!access.origin_allowed(origin, host))
             return x->respond(error_response(fail(errc::forbidden, "this Origin is not allowed (--allowed-origin)")));
         if (x->request().method == "OPTIONS" && !origin.empty()) return preflight(x);
@@ -274,10 +299,12 @@ class http_connection final : public connection {
     }
 
     void preflight(const std::shared_ptr<http_exchange>& x) {
+        // The origin has been checked; which headers its scripts send is their affair (OpenAI's client sends many).
+        const std::string asked(x->request().header("access-control-request-headers"));
         http_response r;
         r.status = 204;
         r.headers = {{"Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE, OPTIONS"},
-            {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id, X-Conversation-Id"},
+            {"Access-Control-Allow-Headers", asked.empty() ? "Authorization, Content-Type" : asked},
             {"Access-Control-Max-Age", "600"}};
         x->respond(std::move(r));
     }
@@ -289,7 +316,9 @@ class http_connection final : public connection {
 
     void upgrade_to_websocket(const std::shared_ptr<http_exchange>& x) {
         const auto& access = context_.routes.context().access;
-        const auto who = access.authenticate(access_rules::bearer(x->request().header("authorization")));
+        auto key = access_rules::bearer(x->request().header("authorization"));
+        if (key.empty()) key = x->request().header("x-api-key");
+        const auto who = access.authenticate(key);
         auto request = parser_->release();
         upgrade u;
         u.meta = x->request();
@@ -315,7 +344,11 @@ class http_connection final : public connection {
         stream_->async_read_some(buffer_.prepare(4096), [self = self()](error_code ec, std::size_t n) {
             self->watching_ = false;
             if (!self->stream_) return;
+            const bool resume = std::exchange(self->resuming_, false);
+            if (ec == asio::error::operation_aborted && resume && !self->closing_) return self->next_request();
+            if (ec == asio::error::eof && self->may_half_close()) return;
             if (ec) return self->drop();
+            if (self->lingering_) return self->linger();
             self->buffer_.commit(n);
             if (self->exchange_ || self->writing_)
                 self->watch_client();
@@ -324,14 +357,22 @@ class http_connection final : public connection {
         });
     }
 
+    /// A client that has said all it will say still gets a short answer; what streams or generates is cancelled.
+    bool may_half_close() {
+        if (!exchange_ || exchange_->request().method == "POST" || exchange_->has_gone_callback()) return false;
+        keep_alive_ = stream_keep_alive_ = false;
+        return true;
+    }
+
     // -- writing
-    // -------------------------------------------------------------------------------------------------------
+
     template <class Body> http::response<Body> make_head(const http_response& r, const http_request& request) const {
         http::response<Body> message{static_cast<http::status>(r.status), version_};
         message.set(http::field::content_type, r.type);
         message.set("X-Request-Id", request.request_id);
         if (const auto origin = request.header("origin"); !origin.empty() && r.status != 403) {
             message.set(http::field::access_control_allow_origin, std::string(origin));
+            message.set(http::field::access_control_expose_headers, "X-Request-Id, Retry-After");
             message.set(http::field::vary, "Origin");
         }
         for (const auto& [name, value] : r.headers) message.set(name, value);
@@ -339,8 +380,22 @@ class http_connection final : public connection {
         return message;
     }
 
-    void response_written(error_code ec, bool keep_alive) {
+    /// A client that stops reading must not hold the connection and its buffers for ever.
+    void begin_write() {
+        writing_ = true;
+        write_deadline_.expires_after(limits::http_write_timeout);
+        write_deadline_.async_wait([weak = std::weak_ptr<http_connection>(self())](error_code ec) {
+            if (const auto self = weak.lock(); self && !ec && self->writing_) self->drop();
+        });
+    }
+
+    void end_write() {
         writing_ = false;
+        write_deadline_.cancel();
+    }
+
+    void response_written(error_code ec, bool keep_alive) {
+        end_write();
         exchange_.reset();
         if (ec || !stream_) return drop();
         if (!keep_alive || closing_ || context_.closing) return finish_and_close();
@@ -348,7 +403,14 @@ class http_connection final : public connection {
     }
 
     void next_request() {
-        if (watching_) return expire_in(keep_alive_for);  // its completion comes here again
+        if (watching_) {  // its completion comes here again
+            expire_in(keep_alive_for);
+            if (buffer_.size() == 0) return;
+            resuming_ = true;  // the next request lies in the buffer already: nothing more may come
+            error_code ignored;
+            stream_->base().socket().cancel(ignored);
+            return;
+        }
         expire_in(
             buffer_.size() ? std::chrono::seconds(limits::http_read_timeout) : std::chrono::seconds(keep_alive_for));
         read_request();
@@ -359,18 +421,18 @@ class http_connection final : public connection {
         if (queue_.empty() && !pending_.empty()) {
             std::ostringstream size;
             size << std::hex << pending_.size() << "\r\n";
-            queue_.push_back(size.str() + pending_ + "\r\n");
-            in_flight_ = pending_.size();
+            queue_.push_back(chunked_ ? size.str() + pending_ + "\r\n" : pending_);
             pending_.clear();
         }
         if (queue_.empty()) {
             if (!stream_ended_ || last_chunk_sent_) return;
+            if (!chunked_) return stream_done();
             last_chunk_sent_ = true;
             queue_.push_back("0\r\n\r\n");
         }
-        writing_ = true;
+        begin_write();
         asio::async_write(*stream_, asio::buffer(queue_.front()), [self = self()](error_code ec, std::size_t) {
-            self->writing_ = false;
+            self->end_write();
             if (ec || !self->stream_) return self->drop();
             self->queue_.pop_front();
             self->queued_bytes_ = self->pending_.size();
@@ -382,13 +444,14 @@ class http_connection final : public connection {
     void stream_done() {
         streaming_ = stream_ended_ = last_chunk_sent_ = false;
         queued_bytes_ = 0;
+        pending_.clear();
         exchange_.reset();
         if (!stream_keep_alive_ || closing_ || context_.closing) return finish_and_close();
         next_request();
     }
 
     // -- ending
-    // --------------------------------------------------------------------------------------------------------
+
     void expire_in(std::chrono::nanoseconds d) {
         deadline_.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(d));
         deadline_.async_wait([weak = std::weak_ptr<http_connection>(self())](error_code ec) {
@@ -400,10 +463,9 @@ class http_connection final : public connection {
     /// and the client might lose the answer it has not read yet.
     void finish_and_close() {
         if (!stream_) return;
-        error_code ignored;
-        stream_->base().socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-        expire_in(std::chrono::seconds(2));
-        linger();
+        lingering_ = closing_ = true;
+        expire_in(context_.closing ? std::chrono::milliseconds(200) : std::chrono::milliseconds(2000));
+        stream_->base().end_output([self = self()] { self->linger(); });
     }
 
     void linger() {
@@ -420,6 +482,7 @@ class http_connection final : public connection {
 
     void drop() {
         deadline_.cancel();
+        write_deadline_.cancel();
         context_.open.erase(shared_from_this());
         if (!stream_) return;
         error_code ignored;
@@ -431,7 +494,7 @@ class http_connection final : public connection {
 
     connection_context& context_;
     std::unique_ptr<any_stream> stream_;
-    asio::steady_timer deadline_;
+    asio::steady_timer deadline_, write_deadline_;
     beast::flat_buffer buffer_;
     std::optional<http::request_parser<http::string_body>> parser_;
     std::optional<http::response<http::empty_body>> continue_;
@@ -440,13 +503,14 @@ class http_connection final : public connection {
     unsigned version_ = 11;
     bool keep_alive_ = false, closing_ = false, writing_ = false, watching_ = false;
     bool streaming_ = false, stream_ended_ = false, last_chunk_sent_ = false, stream_keep_alive_ = false;
+    bool chunked_ = true, resuming_ = false, lingering_ = false;
     std::deque<std::string> queue_;
     std::string pending_;
-    std::size_t queued_bytes_ = 0, in_flight_ = 0, lingered_ = 0;
+    std::size_t queued_bytes_ = 0, lingered_ = 0;
 };
 
 class http_stream final : public byte_stream {
-   public:
+ public:
     http_stream(std::weak_ptr<http_connection> c, std::shared_ptr<http_exchange> x)
         : connection_(std::move(c)), exchange_(std::move(x)) {}
     void write(std::string bytes) override {
@@ -463,7 +527,7 @@ class http_stream final : public byte_stream {
         return c ? c->queued() : 0;
     }
 
-   private:
+ private:
     template <class F> void with(F f) {
         if (const auto c = connection_.lock()) f(*c);
     }
@@ -477,7 +541,8 @@ void http_exchange::respond(http_response response) {
 }
 
 std::shared_ptr<byte_stream> http_exchange::open_stream(http_response head) {
-    responded_ = true;
+    if (std::exchange(responded_, true))
+        return std::make_shared<http_stream>(std::weak_ptr<http_connection>(), nullptr);
     if (const auto c = connection_.lock()) c->open_stream(shared_from_this(), head);
     return std::make_shared<http_stream>(connection_, shared_from_this());
 }

@@ -2,15 +2,16 @@
 
 #include <boost/json.hpp>
 
+#include "core/utf8.hpp"
 #include "net/event_json.hpp"
 
 namespace troupe::net {
 
 std::string error_object(const error& e) {
     boost::json::object o;
-    o["message"] = e.message;
+    o["message"] = to_valid_utf8(e.message);
     o["type"] = info(e.code).openai_type;
-    o["param"] = e.param.empty() ? boost::json::value(nullptr) : boost::json::value(e.param);
+    o["param"] = e.param.empty() ? boost::json::value(nullptr) : boost::json::value(to_valid_utf8(e.param));
     o["code"] = info(e.code).name;
     if (e.code == errc::context_length_exceeded) {
         o["n_prompt_tokens"] = e.n_prompt_tokens;

@@ -43,7 +43,7 @@ struct http_response {
 
 /// A response body that is still being written. All calls on the I/O thread.
 class byte_stream {
-   public:
+ public:
     virtual ~byte_stream() = default;
     virtual void write(std::string bytes) = 0;  ///< queued; a closed stream ignores it
     virtual void finish() = 0;                  ///< after what is queued, the response ends
@@ -53,7 +53,7 @@ class byte_stream {
 
 /// One request waiting for its answer. Answer exactly once, on the I/O thread (post gets you there).
 class exchange {
-   public:
+ public:
     virtual ~exchange() = default;
     virtual const http_request& request() const = 0;
     virtual void respond(http_response response) = 0;

@@ -57,7 +57,11 @@ result<json_document> json_document::parse(std::string_view text) {
 
 result<json_object> json_object::from(element e, std::string what) {
     json_object o;
-    if (e.get(o.object_)) return fail(errc::invalid_request, fmt::format("{} must be a JSON object", what));
+    if (e.get(o.object_)) {
+        const bool field = what.size() > 2 && what.front() == '\'' && what.back() == '\'';
+        return fail(errc::invalid_request, fmt::format("{} must be a JSON object", what),
+            field ? what.substr(1, what.size() - 2) : std::string());
+    }
     return o;
 }
 
@@ -90,7 +94,8 @@ result<std::optional<double>> json_object::number(std::string_view name, double 
     if (!e) return std::optional<double>{};
     double d = 0;
     if (!e->is_number() || e->get(d) || !std::isfinite(d) || d < min || d > max)
-        return wrong(name, fmt::format("a number from {} to {}", min, max));
+        return wrong(name, min == above_zero ? fmt::format("a number above 0, at most {}", max)
+                                             : fmt::format("a number from {} to {}", min, max));
     return std::optional<double>(d);
 }
 

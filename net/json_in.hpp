@@ -15,21 +15,24 @@
 
 namespace troupe::net {
 
+/// As the lower end of a range: anything greater than zero.
+inline constexpr double above_zero = std::numeric_limits<double>::min();
+
 /// A parsed document; elements point into it.
 class json_document {
-   public:
+ public:
     /// invalid_request: not JSON (NaN and infinities are not), deeper than limits::max_json_depth, or not UTF-8.
     static result<json_document> parse(std::string_view text);
     simdjson::dom::element root() const { return root_; }
 
-   private:
+ private:
     std::unique_ptr<simdjson::dom::parser> parser_;
     simdjson::dom::element root_;
 };
 
 /// An object whose fields are read by name. null means absent. Of repeated names the last counts.
 class json_object {
-   public:
+ public:
     /// invalid_request if `e` is not an object; `what` names it.
     static result<json_object> from(simdjson::dom::element e, std::string what);
 
@@ -47,7 +50,7 @@ class json_object {
     result<std::optional<std::vector<std::int32_t>>> token_ids(std::string_view name, std::int64_t n_vocab) const;
     simdjson::dom::object raw() const { return object_; }
 
-   private:
+ private:
     simdjson::dom::object object_;
 };
 

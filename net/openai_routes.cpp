@@ -11,7 +11,7 @@ namespace {
 
 /// One OpenAI answer: waits for the ticket, then turns events into chunks or collects them.
 class completion_client final : public sse_client {
-   public:
+ public:
     completion_client(exchange_ptr x, services& s, completion_wire wire, std::string model)
         : sse_client(std::move(x), s.metrics), services_(s), wire_(std::move(wire)), writer_(wire_, std::move(model)) {}
 
@@ -24,7 +24,7 @@ class completion_client final : public sse_client {
         });
     }
 
-   private:
+ private:
     void started(const result<generation_ticket>& ticket) {
         if (!ticket) {
             if (!ended_) exchange_->respond(error_response(ticket.error()));
@@ -122,6 +122,9 @@ void complete(services& s, const exchange_ptr& x, reader read) {
             return x->respond(error_response(e));
         }
         const auto& request = x->request();
+        if (!request.header("x-conversation-id").empty())
+            return x->respond(error_response(fail(errc::unsupported_parameter,
+                "X-Conversation-Id is not available in this version; use session_id", "X-Conversation-Id")));
         auto body = json_body::parse(request.body);
         if (!body) return x->respond(error_response(body.error()));
         auto wire = read(body->object, cards.front().n_vocab);

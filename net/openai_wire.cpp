@@ -1,5 +1,6 @@
 #include "net/openai_wire.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -82,8 +83,16 @@ json::array bytes_json(std::string_view bytes) {
     return list;
 }
 
+/// Clients index the text by character: bytes that start one.
+std::size_t characters(std::string_view bytes) {
+    return static_cast<std::size_t>(
+        std::count_if(bytes.begin(), bytes.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
 /// NaN: the first token of an echoed prompt has none.
-json::value logprob_json(double logprob) { return std::isfinite(logprob) ? json::value(logprob) : json::value(nullptr); }
+json::value logprob_json(double logprob) {
+    return std::isfinite(logprob) ? json::value(logprob) : json::value(nullptr);
+}
 
 json::object token_json(const token_choice& t) {
     return {{"token", to_valid_utf8(t.bytes)}, {"logprob", logprob_json(t.logprob)}, {"bytes", bytes_json(t.bytes)}};
@@ -119,7 +128,7 @@ result<completion_wire> read_chat_request(const json_object& o, std::int64_t n_v
 
 result<completion_wire> read_text_request(const json_object& o, std::int64_t n_vocab) {
     TROUPE_TRY(const auto echo, o.boolean("echo"));
-    param_rules rules{2, n_vocab, echo.value_or(false)};
+    param_rules rules{2, n_vocab, echo.value_or(false), true};
     TROUPE_TRY(auto w, read_common(o, rules));
     w.request.what = completion_request::kind::text;
     w.request.echo = echo.value_or(false);
@@ -196,9 +205,10 @@ json::value completion_writer::logprobs_json(const std::vector<token_logprobs>& 
         values.push_back(logprob_json(t.token.logprob));
         json::object top;
         for (const auto& other : t.top) top[to_valid_utf8(other.bytes)] = logprob_json(other.logprob);
-        tops.push_back(std::move(top));
+        if (top.empty() && std::isfinite(t.token.logprob)) top[to_valid_utf8(t.token.bytes)] = t.token.logprob;
+        tops.push_back(top.empty() ? json::value(nullptr) : json::value(std::move(top)));
         offsets.push_back(text_offset);
-        text_offset += t.token.bytes.size();
+        text_offset += characters(t.token.bytes);
     }
     return json::object{{"tokens", std::move(tokens)}, {"token_logprobs", std::move(values)},
         {"top_logprobs", std::move(tops)}, {"text_offset", std::move(offsets)}};
@@ -212,7 +222,7 @@ std::string completion_writer::chunk(const delta_event& d) {
     else
         content["text"] = d.text;
     if (wants_logprobs_) content["logprobs"] = logprobs_json(d.logprobs, streamed_);
-    streamed_ += d.text.size();
+    streamed_ += characters(d.text);
     o["choices"] = json::array{choice(std::move(content), "")};
     if (timings_per_token_) o["timings"] = json::object{{"predicted_n", d.n_tokens}};
     return frame(std::move(o));

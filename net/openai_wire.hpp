@@ -28,7 +28,7 @@ result<std::vector<chat_message>> read_messages(const json_object& o);
 
 /// Builds the chunks of one answer, or the whole of it; every chunk has the same id and created.
 class completion_writer {
-   public:
+ public:
     completion_writer(const completion_wire& wire, std::string model);
 
     /// "data: {...}\n\n" frames. The first chat chunk carries the role.
@@ -42,7 +42,7 @@ class completion_writer {
     void collect(const delta_event& d);
     std::string whole(const generation_done& d) const;
 
-   private:
+ private:
     boost::json::object head() const;
     boost::json::object choice(boost::json::object content, std::string_view finish_reason) const;
     std::string frame(boost::json::object o) const;

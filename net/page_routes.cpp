@@ -8,7 +8,7 @@ namespace {
 // KaTeX sets inline styles; scripts come from this server only, and nothing may frame the page.
 constexpr const char* policy =
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; "
-    "connect-src 'self' ws: wss:; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 void serve_asset(const exchange_ptr& x, const asset& a) {
     http_response r;

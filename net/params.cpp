@@ -93,13 +93,15 @@ result<std::optional<bias_list>> read_logit_bias(const json_object& o, std::int6
     return std::optional(std::move(bias));
 }
 
-result<std::optional<std::int32_t>> read_logprobs(const json_object& o) {
+result<std::optional<std::int32_t>> read_logprobs(const json_object& o, bool is_count) {
     TROUPE_TRY(const auto top, small_integer(o, "top_logprobs", 0, limits::max_top_logprobs));
     const auto e = o.find("logprobs");
     if (!e) {
         if (top && *top > 0) return wrong("top_logprobs", "given together with logprobs: true");
         return std::optional<std::int32_t>{};
     }
+    if (is_count && e->is_bool()) return wrong("logprobs", "an integer");
+    if (!is_count && !e->is_bool()) return wrong("logprobs", "true or false");
     if (e->is_bool()) {
         if (!bool(*e)) return std::optional<std::int32_t>{};
         return std::optional(top.value_or(0));
@@ -113,11 +115,11 @@ result<std::optional<std::int32_t>> read_logprobs(const json_object& o) {
 result<generation_params> read_params(const json_object& o, const param_rules& rules) {
     generation_params p;
     TROUPE_TRY(p.temperature, o.number("temperature", 0, rules.max_temperature));
-    TROUPE_TRY(p.top_p, o.number("top_p", 1e-9, 1));
+    TROUPE_TRY(p.top_p, o.number("top_p", above_zero, 1));
     TROUPE_TRY(p.min_p, o.number("min_p", 0, 1));
-    TROUPE_TRY(p.typical_p, o.number("typical_p", 1e-9, 1));
+    TROUPE_TRY(p.typical_p, o.number("typical_p", above_zero, 1));
     TROUPE_TRY(p.top_k, small_integer(o, "top_k", -1, std::numeric_limits<std::int32_t>::max()));
-    TROUPE_TRY(p.repeat_penalty, o.number(spelled(o, "repeat_penalty", "repetition_penalty"), 1e-9, 2));
+    TROUPE_TRY(p.repeat_penalty, o.number(spelled(o, "repeat_penalty", "repetition_penalty"), above_zero, 2));
     TROUPE_TRY(p.penalty_last_n, small_integer(o, "repeat_last_n", -1, 1 << 24));
     TROUPE_TRY(p.presence_penalty, o.number("presence_penalty", -2, 2));
     TROUPE_TRY(p.frequency_penalty, o.number("frequency_penalty", -2, 2));
@@ -129,7 +131,7 @@ result<generation_params> read_params(const json_object& o, const param_rules& r
     TROUPE_TRY(p.stop_token_ids, o.token_ids("stop_token_ids", rules.n_vocab));
     TROUPE_TRY(p.logit_bias, read_logit_bias(o, rules.n_vocab));
     TROUPE_TRY(p.ignore_eos, o.boolean("ignore_eos"));
-    TROUPE_TRY(p.n_logprobs, read_logprobs(o));
+    TROUPE_TRY(p.n_logprobs, read_logprobs(o, rules.logprobs_is_count));
     if (const auto kwargs = o.find("chat_template_kwargs")) {
         if (!kwargs->is_object()) return wrong("chat_template_kwargs", "an object");
         p.template_kwargs = to_json(*kwargs);

@@ -12,6 +12,7 @@ struct param_rules {
     double max_temperature = 5;          ///< 2 on OpenAI routes
     std::int64_t n_vocab = 0;            ///< 0: ids are checked for sign only
     bool allow_zero_max_tokens = false;  ///< echo
+    bool logprobs_is_count = false;      ///< /v1/completions: how many; else true or false beside top_logprobs
 };
 
 /// Reads the sampling and stopping fields of `o`; other fields are left alone.

@@ -38,14 +38,14 @@ struct route {
 };
 
 class router {
-   public:
+ public:
     explicit router(services s);
     /// Authenticates, finds the route, runs it; answers 401, 403, 404, 405 itself.
     void dispatch(const exchange_ptr& x, http_request& request);
 
     services& context() { return services_; }
 
-   private:
+ private:
     services services_;
     std::vector<route> routes_;
 };

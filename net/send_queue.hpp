@@ -12,7 +12,7 @@
 namespace troupe::net {
 
 class send_queue {
-   public:
+ public:
     struct bounds {
         std::size_t coalesce = limits::client_queue_coalesce_bytes;
         std::size_t drop = limits::client_queue_drop_bytes;
@@ -30,7 +30,7 @@ class send_queue {
     /// The next frame to send. Must not be empty.
     std::string pop();
 
-   private:
+ private:
     struct item {
         std::string text;  ///< if event is null
         event_ptr payload;

@@ -40,7 +40,7 @@ result<std::shared_ptr<asio::ssl::context>> load_tls(const config& c) {
 }
 
 class server_impl final : public server {
-   public:
+ public:
     server_impl(const config& c, session_port& s, engine_port& e, troupe::metrics& m, std::string version,
         std::shared_ptr<access_rules> access, std::shared_ptr<asio::ssl::context> tls)
         : config_(c), access_(std::move(access)), tls_(std::move(tls)), acceptor_(io_), retry_(io_),
@@ -113,7 +113,7 @@ class server_impl final : public server {
         asio::post(io_, [this, fresh = *tls] { tls_ = fresh; });
     }
 
-   private:
+ private:
     void accept() {
         acceptor_.async_accept([this](error_code ec, tcp::socket socket) {
             if (ec == asio::error::operation_aborted || !acceptor_.is_open()) return;

@@ -14,7 +14,7 @@
 namespace troupe::net {
 
 class server {
-   public:
+ public:
     /// Binds and starts accepting on a thread of its own. address_in_use (naming the holder if it can be found), usage
     /// for a bad address, certificate or key file.
     static result<std::unique_ptr<server>> start(

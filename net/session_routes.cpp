@@ -16,7 +16,7 @@ namespace {
 
 /// Follows one session as server-sent events: all of it, or one answer.
 class session_stream final : public sse_client {
-   public:
+ public:
     using sse_client::sse_client;
 
     /// Everything from `from` on, until the client goes.
@@ -44,7 +44,7 @@ class session_stream final : public sse_client {
         services_ = &s;
     }
 
-   private:
+ private:
     std::shared_ptr<session_stream> shared() { return std::static_pointer_cast<session_stream>(shared_from_this()); }
 
     void start() {
@@ -188,6 +188,19 @@ void update_session(services& s, exchange_ptr x, const captures& c) {
     });
 }
 
+/// The document goes on as it is; its sampling settings obey the ranges every request does.
+void import_session(services& s, exchange_ptr x, const captures&) {
+    with_body(s, x, [&s, x](const json_object& o, std::int64_t n_vocab) -> result<void> {
+        if (const auto nested = o.find("settings")) {
+            TROUPE_TRY(const auto settings, json_object::from(*nested, "'settings'"));
+            TROUPE_TRYV(read_settings(settings, n_vocab));
+        }
+        s.sessions.import_json(x->request().body,
+            on_reply<session_view>(x, [x](const session_view& v) { answer_session(x, v, 201); }));
+        return {};
+    });
+}
+
 void post_message(services& s, exchange_ptr x, const captures& c) {
     with_body(s, x, [&s, x, id = c[0]](const json_object& o, std::int64_t n_vocab) -> result<void> {
         TROUPE_TRY(auto m, read_message(o, n_vocab));
@@ -201,6 +214,7 @@ void post_message(services& s, exchange_ptr x, const captures& c) {
 }
 
 void follow_events(services& s, exchange_ptr x, const captures& c) {
+    if (x->request().method == "HEAD") return x->respond({200, "text/event-stream", ""});
     std::optional<std::uint64_t> from;
     const auto& q = x->request().query;
     std::string text;
@@ -221,10 +235,7 @@ void follow_events(services& s, exchange_ptr x, const captures& c) {
 void add_session_routes(std::vector<route>& routes) {
     routes.push_back({"GET", "/v1/sessions", &list_sessions});
     routes.push_back({"POST", "/v1/sessions", &create_session});
-    routes.push_back({"POST", "/v1/sessions/import", [](services& s, exchange_ptr x, const captures&) {
-                          s.sessions.import_json(x->request().body,
-                              on_reply<session_view>(x, [x](const session_view& v) { answer_session(x, v, 201); }));
-                      }});
+    routes.push_back({"POST", "/v1/sessions/import", &import_session});
     routes.push_back({"GET", "/v1/sessions/{}", [](services& s, exchange_ptr x, const captures& c) {
                           s.sessions.get(c[0], on_reply<snapshot_event>(x, [x](const snapshot_event& v) {
                               x->respond(json_response(json::serialize(snapshot_json(v))));

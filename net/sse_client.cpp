@@ -12,7 +12,7 @@ void sse_client::open() {
 
 void sse_client::write(std::string frame) {
     if (!stream_ || frame.empty()) return;
-    if (stream_->queued() + frame.size() > limits::client_queue_drop_bytes) {
+    if (stream_->queued() > limits::client_queue_drop_bytes) {
         metrics_.slow_clients_dropped.Increment();
         stream_->abort();
         stream_.reset();

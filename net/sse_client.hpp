@@ -13,7 +13,7 @@
 namespace troupe::net {
 
 class sse_client : public client_port, public std::enable_shared_from_this<sse_client> {
-   public:
+ public:
     sse_client(exchange_ptr x, metrics& m) : exchange_(std::move(x)), metrics_(m) {}
 
     void deliver(event_ptr e, std::string_view request_id) final {
@@ -21,7 +21,7 @@ class sse_client : public client_port, public std::enable_shared_from_this<sse_c
             [self = shared_from_this(), e = std::move(e), id = std::string(request_id)] { self->on_event(*e, id); });
     }
 
-   protected:
+ protected:
     /// On the I/O thread.
     virtual void on_event(const event& e, const std::string& request_id) = 0;
 
@@ -34,7 +34,7 @@ class sse_client : public client_port, public std::enable_shared_from_this<sse_c
     exchange_ptr exchange_;
     metrics& metrics_;
 
-   private:
+ private:
     void ping_later();
     std::shared_ptr<byte_stream> stream_;
     bool wrote_ = false;

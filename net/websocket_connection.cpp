@@ -4,6 +4,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/message.hpp>
+#include <boost/beast/http/rfc7230.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/websocket/stream.hpp>
 #include <boost/json.hpp>
@@ -27,23 +28,25 @@ template <class... F> struct overloaded : F... { using F::operator()...; };
 template <class... F> overloaded(F...) -> overloaded<F...>;
 
 class websocket_connection final : public connection, public client_port {
-   public:
+ public:
     websocket_connection(connection_context& c, upgrade u)
         : context_(c), services_(c.routes.context()), meta_(std::move(u.meta)), authenticated_(u.authenticated),
           request_(std::move(*static_cast<request_type*>(u.request))), early_(std::move(u.early_bytes)),
-          socket_(std::move(*u.stream)), timer_(c.io) {}
+          socket_(std::move(*u.stream)), timer_(c.io), ops_timer_(c.io) {}
 
     void start() override {
         context_.open.insert(shared_from_this());
         services_.metrics.websocket_connections.Increment();
         socket_.set_option(websocket::stream_base::decorator([this](websocket::response_type& r) {
             r.set("X-Request-Id", meta_.request_id);
-            if (meta_.header("sec-websocket-protocol").find(subprotocol) != std::string_view::npos)
+            const std::string offered(meta_.header("sec-websocket-protocol"));
+            if (beast::http::token_list(offered).exists(subprotocol))
                 r.set(beast::http::field::sec_websocket_protocol, subprotocol);
         }));
         socket_.read_message_max(limits::max_websocket_frame);
         socket_.text(true);
         socket_.control_callback([this](websocket::frame_type, beast::string_view) { last_heard_ = clock::now(); });
+        socket_.next_layer().unread(std::move(early_));  // frames that came together with the upgrade
         socket_.async_accept(request_, [self = self()](error_code ec) {
             if (ec) return self->drop();
             self->accepted();
@@ -67,7 +70,7 @@ class websocket_connection final : public connection, public client_port {
         });
     }
 
-   private:
+ private:
     using request_type = beast::http::request<beast::http::string_body>;
     std::shared_ptr<websocket_connection> self() {
         return std::static_pointer_cast<websocket_connection>(shared_from_this());
@@ -76,21 +79,18 @@ class websocket_connection final : public connection, public client_port {
 
     void accepted() {
         last_heard_ = opened_ = clock::now();
-        if (early_.size()) {  // frames that came together with the upgrade
-            asio::buffer_copy(buffer_.prepare(early_.size()), asio::buffer(early_));
-            buffer_.commit(early_.size());
-        }
         // The vocabulary's size bounds token ids in frames; it never changes once known.
         services_.engine.models([self = self()](result<std::vector<model_card>> cards) {
             const std::int64_t n = cards && !cards->empty() ? cards->front().n_vocab : 0;
             asio::post(self->context_.io, [self, n] { self->n_vocab_ = n; });
         });
         watch();
+        if (authenticated_) services_.engine.subscribe_health(as_client());
         read();
     }
 
     // -- reading
-    // -------------------------------------------------------------------------------------------------------
+
     void read() {
         if (gone_ || closing_) return;
         if (unanswered_ >= limits::max_unanswered_commands) {
@@ -126,8 +126,10 @@ class websocket_connection final : public connection, public client_port {
     void run(const auth_frame& f, const std::string& id) {
         const auto who = services_.access.authenticate(f.key);
         if (!who) return answer(error_frame(fail(errc::unauthorized, "this key is not valid"), id));
+        if (!authenticated_) services_.engine.subscribe_health(as_client());
         authenticated_ = true;
         meta_.key = who->name;
+        meta_.admin = who->admin;
         answer(ack_frame(id));
     }
     void run(const create_frame& f, const std::string& id) {
@@ -145,9 +147,30 @@ class websocket_connection final : public connection, public client_port {
         services_.sessions.unsubscribe(f.session, as_client(), acking(id));
     }
     void run(const stop_frame& f, const std::string& id) { services_.sessions.stop(f.session, acking(id)); }
-    void run(const ops_frame&, const std::string& id) {
-        answer(
-            error_frame(fail(errc::unsupported_parameter, "ops events are not available in this version", "type"), id));
+    void run(const ops_frame& f, const std::string& id) {
+        if (!meta_.admin)
+            return answer(error_frame(fail(errc::forbidden, "ops events need an administrator's key"), id));
+        answer(ack_frame(id));
+        const bool was = std::exchange(ops_on_, f.on);
+        if (!f.on) ops_last_.clear();
+        if (f.on && !was) poll_ops();
+    }
+
+    /// The state twice a second, sent only when it differs from what was sent last.
+    void poll_ops() {
+        services_.engine.state([self = self()](result<std::string> r) {
+            asio::post(self->context_.io, [self, r = std::make_shared<result<std::string>>(std::move(r))] {
+                if (self->gone_ || !self->ops_on_) return;
+                if (*r && **r != self->ops_last_) {
+                    self->ops_last_ = **r;
+                    self->answer("{\"type\":\"ops\",\"state\":" + **r + "}");
+                }
+                self->ops_timer_.expires_after(std::chrono::milliseconds(500));
+                self->ops_timer_.async_wait([weak = std::weak_ptr<websocket_connection>(self)](error_code ec) {
+                    if (const auto s = weak.lock(); s && !ec && s->ops_on_) s->poll_ops();
+                });
+            });
+        });
     }
     // The direct answer of these is message.created, which the session delivers with the request's id.
     void run(const message_frame& f, const std::string& id) {
@@ -191,7 +214,7 @@ class websocket_connection final : public connection, public client_port {
     }
 
     // -- writing
-    // -------------------------------------------------------------------------------------------------------
+
     void answer(std::string frame) {
         if (gone_) return;
         queue_.push_text(std::move(frame));
@@ -200,7 +223,8 @@ class websocket_connection final : public connection, public client_port {
 
     void pump() {
         if (gone_) return;
-        if (queue_.overflown()) return too_slow();
+        // One event above the bound (a long snapshot) is delivered all the same: nothing else would ever be.
+        if (queue_.overflown() && (writing_ || queue_.frames() > 1)) return too_slow();
         if (writing_ || closing_ || queue_.empty()) return;
         writing_ = true;
         out_ = queue_.pop();
@@ -220,7 +244,7 @@ class websocket_connection final : public connection, public client_port {
     }
 
     // -- watching
-    // ------------------------------------------------------------------------------------------------------
+
     void watch() {
         const auto wait = authenticated_ ? clock::duration(limits::websocket_ping_every)
                                          : clock::duration(limits::websocket_auth_within);
@@ -231,7 +255,7 @@ class websocket_connection final : public connection, public client_port {
     }
 
     void on_timer() {
-        if (gone_) return;
+        if (gone_ || closing_) return;
         if (!authenticated_) return close_with(websocket::close_code::policy_error);
         if (clock::now() - last_heard_ > limits::websocket_silence) return drop();
         if (!pinging_ && !closing_) {
@@ -242,34 +266,34 @@ class websocket_connection final : public connection, public client_port {
     }
 
     // -- ending
-    // --------------------------------------------------------------------------------------------------------
+
     void close_with(websocket::close_code code) {
         if (gone_ || closing_) return;
         closing_ = true;
         reason_ = code;
+        // A client that does not read must not keep the socket: whatever is still queued has this long.
+        timer_.expires_after(std::chrono::seconds(2));
+        timer_.async_wait([weak = std::weak_ptr<websocket_connection>(self())](error_code ec) {
+            if (const auto self = weak.lock(); self && !ec) self->drop();
+        });
         if (!writing_) send_close();
     }
 
     void send_close() {
-        if (!queue_.empty() && reason_ == websocket::close_code::going_away && !std::exchange(flushing_, true)) {
-            // The last events (done, error) are worth one more write.
-            out_.clear();
+        if (!queue_.empty() && reason_ == websocket::close_code::going_away) {
+            // The last events (done, error) are worth their writes; each completion comes here again.
             closing_ = false;
             pump();
             closing_ = true;
-            if (writing_) return;
+            if (writing_ || gone_) return;
         }
-        flushing_ = false;
-        timer_.expires_after(std::chrono::seconds(1));
-        timer_.async_wait([weak = std::weak_ptr<websocket_connection>(self())](error_code ec) {
-            if (const auto self = weak.lock(); self && !ec) self->drop();
-        });
         socket_.async_close(reason_, [self = self()](error_code) { self->drop(); });
     }
 
     void drop() {
         if (std::exchange(gone_, true)) return;
         timer_.cancel();
+        ops_timer_.cancel();
         error_code ignored;
         socket_.next_layer().base().socket().close(ignored);
         services_.metrics.websocket_connections.Decrement();
@@ -284,16 +308,16 @@ class websocket_connection final : public connection, public client_port {
     request_type request_;
     std::string early_;
     websocket::stream<any_stream, false> socket_;
-    asio::steady_timer timer_;
+    asio::steady_timer timer_, ops_timer_;
     beast::flat_buffer buffer_;
     send_queue queue_;
-    std::string out_;
+    std::string out_, ops_last_;
     std::atomic<std::size_t> posted_bytes_{0};
     std::size_t unanswered_ = 0;
     std::int64_t n_vocab_ = 0;
     clock::time_point last_heard_, opened_;
     websocket::close_code reason_ = websocket::close_code::normal;
-    bool read_paused_ = false, writing_ = false, pinging_ = false, closing_ = false, flushing_ = false, gone_ = false;
+    bool read_paused_ = false, writing_ = false, pinging_ = false, closing_ = false, ops_on_ = false, gone_ = false;
 };
 
 }  // namespace

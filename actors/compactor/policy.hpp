@@ -12,7 +12,7 @@
 namespace troupe::actors {
 
 class compactor_policy {
-   public:
+ public:
     /// shrink_after: of idle time until the cache is evicted and everything returned; 0: never.
     explicit compactor_policy(std::chrono::seconds shrink_after) : shrink_after_(shrink_after) {}
 
@@ -27,7 +27,7 @@ class compactor_policy {
     std::optional<order> decide(steady_time now);
     std::optional<steady_time> wakeup() const;
 
-   private:
+ private:
     bool too_many_empty() const;
 
     std::chrono::seconds shrink_after_;

@@ -16,7 +16,7 @@ namespace troupe::actors {
 
 /// Called by the worker thread only.
 class backend {
-   public:
+ public:
     virtual ~backend() = default;
 
     virtual const executor_info& info() const = 0;  ///< epoch and pid are the caller's to fill in

@@ -17,11 +17,11 @@ namespace troupe::actors {
 
 /// Where the worker's results go: set when a scheduler attaches, read by the worker thread.
 class result_sink {
-   public:
+ public:
     void attach(caf::actor scheduler);
     void send(plan_result r);
 
-   private:
+ private:
     std::mutex mutex_;
     caf::actor scheduler_;
 };

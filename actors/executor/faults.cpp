@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include "actors/messages.hpp"
+#include "actors/plan.hpp"
 
 namespace troupe::actors {
 namespace {

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-namespace troupe::actors {
+#include "actors/plan.hpp"
 
-struct executor_fault;
+namespace troupe::actors {
 
 inline constexpr int device_lost_exit = 70;  ///< exit code of an executor whose device is gone
 inline constexpr int fault_exit = 71;        ///< exit code of fault kind `exit`
@@ -21,7 +21,7 @@ bool known_fault(std::string_view kind);
 bool fatal_fault(std::string_view kind);
 
 class fault_injector {
-   public:
+ public:
     /// `fired` hears a kind just before it fires, so that the firing is counted even if nothing comes after it.
     explicit fault_injector(std::function<void(std::string_view)> fired) : fired_(std::move(fired)) {}
 
@@ -37,7 +37,7 @@ class fault_injector {
     /// True if this commit of memory is to fail.
     bool fail_commit();
 
-   private:
+ private:
     struct armed {
         std::string kind;
         std::int64_t steps_left = 0, times = 0, slow_ms = 0;

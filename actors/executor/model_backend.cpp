@@ -50,7 +50,7 @@ std::int64_t longest_sequence(
 }
 
 class model_backend final : public backend {
-   public:
+ public:
     static result<std::unique_ptr<backend>> load(
         const executor_arguments& a, const std::function<void(double)>& progress) {
         TROUPE_TRY(const kernels::ops* ops, kernels::table(a.kernels));
@@ -90,7 +90,7 @@ class model_backend final : public backend {
         threads_.run(n, [&](std::int64_t i, int thread) { task(i, thread); });
     }
 
-   private:
+ private:
     static int thread_count(const executor_arguments& a) {
         return a.threads > 0 ? a.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     }

@@ -31,10 +31,10 @@ result<line_message> decode_line(std::string_view line);
 
 /// Cuts what comes in into lines. A line longer than 64 KiB is an error of the other side: false from then on.
 class line_reader {
-   public:
+ public:
     bool feed(std::string_view bytes, const std::function<void(std::string_view)>& line);
 
-   private:
+ private:
     std::string rest_;
     bool broken_ = false;
 };

@@ -17,7 +17,7 @@
 namespace troupe::actors {
 
 class plan_runner {
-   public:
+ public:
     /// `cancelled` is asked about a sequence before each pass that would compute a row of it; thread-safe.
     plan_runner(backend& b, progress_page& page, fault_injector& faults, std::function<bool(sequence_id)> cancelled);
 
@@ -28,7 +28,7 @@ class plan_runner {
     /// passes: the result is the same (batch invariance), and cancel flags are read in between.
     plan_result run(const plan& p);
 
-   private:
+ private:
     struct sequence {
         std::vector<token_id> tokens;  ///< prompt + output
         std::int64_t n_prompt = 0;

@@ -63,7 +63,7 @@ template <class Line> void read_lines(int fd, line_reader& reader, Line&& line) 
 
 /// Everything of a running executor; the threads in it end with the process.
 class executor_process {
-   public:
+ public:
     executor_process(const executor_arguments& a, progress_page& page, line_message start)
         : fd_(a.socket_fd), page_(page), start_(std::move(start)), config_({.threads = 1}), system_(config_) {}
 
@@ -78,7 +78,7 @@ class executor_process {
                 .fired = [this](std::string_view kind) { up({.event = "fired", .fault = std::string(kind)}); }});
     }
 
-   private:
+ private:
     void up(const line_message& m) { write_all(fd_, encode_line(m)); }
 
     void loaded(result<executor_info> loaded) {

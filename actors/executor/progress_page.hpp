@@ -28,7 +28,7 @@ executor_status read_status(const progress_page& page, std::uint64_t epoch);
 
 /// A page of its own memory file, so that a child can map it too.
 class shared_page {
-   public:
+ public:
     /// In the front. errc::out_of_memory if the system refuses.
     static result<std::unique_ptr<shared_page>> create();
     /// In the child. errc::usage if `fd` is no such file.
@@ -40,7 +40,7 @@ class shared_page {
     int fd() const { return fd_; }
     progress_page& page() const { return *page_; }
 
-   private:
+ private:
     shared_page(int fd, progress_page* page) : fd_(fd), page_(page) {}
     static result<std::unique_ptr<shared_page>> map(int fd);
     int fd_;

@@ -29,7 +29,7 @@ struct worker_callbacks {
 };
 
 class worker {
-   public:
+ public:
     /// Starts the thread. `page` outlives the worker.
     worker(backend_loader load, progress_page& page, worker_callbacks callbacks);
     ~worker();
@@ -45,7 +45,7 @@ class worker {
     void stop();
     executor_status status(std::uint64_t epoch) const { return read_status(page_, epoch); }
 
-   private:
+ private:
     void run(const backend_loader& load);
     void serve(plan_runner& runner);
     bool cancelled(sequence_id id);

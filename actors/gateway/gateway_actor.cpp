@@ -15,10 +15,12 @@ error stopping() { return fail(errc::shutting_down, "the engine is shutting down
 
 /// Answers a command that cannot be carried out.
 void answer_all(command_body& body, const error& e) {
-    std::visit([&](auto& c) {
-        using C = std::decay_t<decltype(c)>;
-        if constexpr (!std::is_same_v<C, command::disconnect> && !std::is_same_v<C, command::cancel>) c.done(e);
-    }, body);
+    std::visit(
+        [&](auto& c) {
+            using C = std::decay_t<decltype(c)>;
+            if constexpr (!std::is_same_v<C, command::disconnect> && !std::is_same_v<C, command::cancel>) c.done(e);
+        },
+        body);
 }
 
 bool starts_work(const command_body& b) {
@@ -109,7 +111,8 @@ void gateway_core::route(const std::string& name, const client_command& c) {
     if (it == entries_.end()) {
         if (auto* u = std::get_if<command::unsubscribe>(c.body.get())) return u->done(true);
         if (std::holds_alternative<command::cancel>(*c.body)) return;
-        if (!is_client_id(name)) return answer_all(*c.body, fail(errc::not_found, "there is no such session", "session"));
+        if (!is_client_id(name))
+            return answer_all(*c.body, fail(errc::not_found, "there is no such session", "session"));
         auto& e = entries_[name];
         e.loading = true;
         e.waiting.push_back(c);
@@ -210,7 +213,8 @@ void gateway_core::deliver(const std::string& name, entry& e, publish_events p) 
     if (!e.ephemeral && e.log.wants_reservation()) reserve(name, e);
 }
 
-/// A session that was restarted says its text again from the start: what the clients have is cut off. True: nothing is left.
+/// A session that was restarted says its text again from the start: what the clients have is cut off. True: nothing is
+/// left.
 bool gateway_core::trim_repeated(entry& e, event_payload& payload) const {
     auto* d = std::get_if<delta_event>(&payload);
     if (!d || d->message != e.delta_message || d->offset >= e.delivered) return false;
@@ -302,7 +306,8 @@ void gateway_core::drain(const gateway_drain& d) {
 void gateway_core::shutdown(const gateway_shutdown& s) {
     draining_ = true;
     for (auto& [name, e] : entries_)
-        if (e.ephemeral && e.busy) deliver(name, e, {name, {generation_error{e.running_message, stopping()}}, nullptr, {}});
+        if (e.ephemeral && e.busy)
+            deliver(name, e, {name, {generation_error{e.running_message, stopping()}}, nullptr, {}});
     closed_ = true;
     for (auto& [name, e] : entries_) {
         for (auto& c : e.waiting) answer_all(*c.body, stopping());
@@ -328,8 +333,9 @@ std::string gateway_core::state_json() const {
     for (const auto& [name, e] : entries_) {
         bytes += e.log.bytes();
         const char* state = e.loading ? "loading" : e.retiring ? "retiring" : e.busy ? "generating" : "idle";
-        sessions.push_back({{"id", name}, {"state", state}, {"stored", !e.ephemeral}, {"subscribers", e.subscribers.size()},
-            {"seq", e.log.last()}, {"replay_events", e.log.size()}, {"replay_bytes", e.log.bytes()}});
+        sessions.push_back(
+            {{"id", name}, {"state", state}, {"stored", !e.ephemeral}, {"subscribers", e.subscribers.size()},
+                {"seq", e.log.last()}, {"replay_events", e.log.size()}, {"replay_bytes", e.log.bytes()}});
     }
     return json::serialize(json::object{{"mailbox", self_->mailbox().size()}, {"sessions", std::move(sessions)},
         {"busy", busy_}, {"replay_bytes", bytes}, {"draining", draining_},

@@ -1,5 +1,5 @@
-// The gateway: name -> session. Spawns sessions on demand, numbers their events and keeps them, knows who follows what, and
-// replaces sessions, the store and the tokenizer when they die.
+// The gateway: name -> session. Spawns sessions on demand, numbers their events and keeps them, knows who follows what,
+// and replaces sessions, the store and the tokenizer when they die.
 #pragma once
 
 #include <deque>
@@ -40,8 +40,8 @@ struct gateway_state {
 using gateway_self = caf::stateful_actor<gateway_state>;
 
 /// Answers client_command (session empty: create, list, import, disconnect, ephemeral complete), gateway_model,
-/// gateway_tokenizer, health_subscription, health_broadcast, actor_fault (of a session), gateway_drain, gateway_shutdown,
-/// state_atom (-> JSON).
+/// gateway_tokenizer, health_subscription, health_broadcast, actor_fault (of a session), gateway_drain,
+/// gateway_shutdown, state_atom (-> JSON).
 caf::behavior gateway_actor(gateway_self* self, gateway_setup setup);
 
 class gateway_core {
@@ -68,7 +68,7 @@ class gateway_core {
  private:
     struct wanted_snapshot {
         std::uint64_t token = 0;
-        client_ptr client;              // null: for `got`
+        client_ptr client;  // null: for `got`
         answer<bool> subscribed;
         answer<snapshot_event> got;
     };
@@ -77,12 +77,12 @@ class gateway_core {
         event_log log;
         std::vector<client_ptr> subscribers;
         std::vector<wanted_snapshot> wanted;
-        std::vector<client_command> waiting;   // until it is loaded
-        std::deque<publish_events> held;       // until numbers are reserved
+        std::vector<client_command> waiting;  // until it is loaded
+        std::deque<publish_events> held;      // until numbers are reserved
         bool ephemeral = false, loading = false, retiring = false, busy = false, reserving = false;
         std::string running_message;
         std::uint64_t generation = 0;
-        std::string delta_message;             // what of which answer has been delivered
+        std::string delta_message;  // what of which answer has been delivered
         std::uint64_t delivered = 0;
         int crashes = 0, load_tries = 0;
         std::uint64_t used = 0;
@@ -123,7 +123,9 @@ class gateway_core {
     std::function<caf::actor()> tokenizer_factory_;
     std::unordered_map<std::string, entry> entries_;
     std::unordered_map<caf::actor_addr, std::string> names_;
-    struct numbers { std::uint64_t last, reserved; };
+    struct numbers {
+        std::uint64_t last, reserved;
+    };
     std::unordered_map<std::string, numbers> unloaded_;  // event numbers go on where they were while the server lives
     std::unordered_map<std::uint64_t, pending_write> writes_;
     std::vector<client_ptr> health_clients_;

@@ -1,5 +1,5 @@
-// The gateway's children: sessions loaded from the store, unloaded when nobody needs them, and what takes the place of a
-// session, the store or the tokenizer that died.
+// The gateway's children: sessions loaded from the store, unloaded when nobody needs them, and what takes the place of
+// a session, the store or the tokenizer that died.
 #include "actors/gateway/gateway_actor.hpp"
 #include "core/limits.hpp"
 #include "core/log.hpp"
@@ -35,9 +35,11 @@ void gateway_core::load_failed(const std::string& name, const error& e) {
     auto waiting = std::move(it->second.waiting);
     erase(name);
     for (auto& c : waiting)
-        std::visit([&](auto& body) {
-            if constexpr (requires { body.done(e); }) body.done(e);
-        }, *c.body);
+        std::visit(
+            [&](auto& body) {
+                if constexpr (requires { body.done(e); }) body.done(e);
+            },
+            *c.body);
 }
 
 void gateway_core::loaded(const std::string& name, const session_ptr& s) {
@@ -92,8 +94,8 @@ void gateway_core::make_room() {
     while (stored > limits::max_loaded_sessions) {
         entry* oldest = nullptr;
         for (auto& [name, e] : entries_) {
-            const bool needed = e.ephemeral || e.loading || e.retiring || e.busy || !e.subscribers.empty() || !e.wanted.empty() ||
-                                !e.waiting.empty() || !e.held.empty() || e.reserving;
+            const bool needed = e.ephemeral || e.loading || e.retiring || e.busy || !e.subscribers.empty() ||
+                                !e.wanted.empty() || !e.waiting.empty() || !e.held.empty() || e.reserving;
             if (!needed && (!oldest || e.used < oldest->used)) oldest = &e;
         }
         if (!oldest) return;
@@ -192,14 +194,15 @@ void gateway_core::model_ready(const gateway_model& m) {
     peers_.model = m.facts;
     tell_peers();
     self_->request(peers_.store, limits::actor_request_timeout, store_unfinished{})
-        .then([this](const names_ptr& names) {
-            for (const auto& name : *names) {
-                if (entries_.contains(name) || closed_) continue;
-                log::info("answer_unfinished session={}", name);
-                entries_[name].loading = true;
-                load(name);
-            }
-        },
+        .then(
+            [this](const names_ptr& names) {
+                for (const auto& name : *names) {
+                    if (entries_.contains(name) || closed_) continue;
+                    log::info("answer_unfinished session={}", name);
+                    entries_[name].loading = true;
+                    load(name);
+                }
+            },
             [](const caf::error& e) { log::warn("unfinished_unknown reason=\"{}\"", from_caf_error(e).message); });
 }
 

@@ -22,7 +22,7 @@ struct block_counts {
 };
 
 class block_pool {
-   public:
+ public:
     block_pool(const model::kv_layout& layout, std::uint64_t max_segments);
 
     std::size_t n_groups() const { return groups_.size(); }
@@ -60,7 +60,7 @@ class block_pool {
     /// CHECKs the accounting from the ground up: free + cached + owned = total in every group, reference counts add up.
     void check() const;
 
-   private:
+ private:
     enum class state : std::uint8_t { unallocated, committing, committed };
     struct block {
         std::uint32_t refs = 0;

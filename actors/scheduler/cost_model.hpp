@@ -6,7 +6,7 @@
 namespace troupe::actors {
 
 class cost_model {
-   public:
+ public:
     /// What a finished step held and took. depth_sum: over its prompt tokens, their positions.
     void observe(std::int64_t decode_rows, std::int64_t prompt_tokens, double depth_sum, double ms);
 
@@ -17,7 +17,7 @@ class cost_model {
     /// The most prompt tokens from `start` that fit into `budget_ms`, within [least, most].
     std::int64_t chunk(double budget_ms, std::int64_t start, std::int64_t least, std::int64_t most) const;
 
-   private:
+ private:
     double decode_ms_ = 0;
     double a_ = 0, b_ = 0;                               ///< ms a token, ms a token and 1024 positions of depth
     double nn_ = 0, nd_ = 0, dd_ = 0, ny_ = 0, dy_ = 0;  ///< sums of the fit, decaying

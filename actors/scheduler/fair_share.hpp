@@ -10,14 +10,14 @@ namespace troupe::actors {
 /// Deficit accounting over tokens. A client that comes back after a pause starts level with the least served of those
 /// at work, so neither does waiting save up credit nor does a newcomer wait for what others had before.
 class fair_share {
-   public:
+ public:
     void enter(const std::string& client);  ///< one more request of this client is in the house
     void leave(const std::string& client);
     void charge(const std::string& client, std::int64_t tokens);
     std::int64_t served(const std::string& client) const;
     std::size_t n_known() const { return clients_.size(); }
 
-   private:
+ private:
     struct account {
         std::int64_t served = 0;
         std::int64_t requests = 0;

@@ -30,7 +30,7 @@ struct sequence_kv {
 using block_need = std::vector<std::int64_t>;
 
 class kv_manager {
-   public:
+ public:
     kv_manager(const model::kv_layout& layout, std::uint64_t max_segments);
 
     enum class got : std::uint8_t {
@@ -88,7 +88,7 @@ class kv_manager {
     /// CHECKs pool and cache, and that every reference is explained by the cache or one of `sequences`.
     void check(std::span<const sequence_kv* const> sequences) const;
 
-   private:
+ private:
     got take_block(std::size_t group, block_id& b);
     bool grow(std::size_t group);
     bool evict_foreign(std::size_t group);

@@ -9,11 +9,11 @@
 namespace troupe::actors {
 
 class meter_reader {
-   public:
+ public:
     explicit meter_reader(std::shared_ptr<metrics> meters) : meters_(std::move(meters)) {}
     void read(scheduler_policy& policy);
 
-   private:
+ private:
     std::shared_ptr<metrics> meters_;
     scheduler_counters last_;
 };

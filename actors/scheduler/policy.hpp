@@ -39,11 +39,10 @@ using notice = std::variant<generation_position, prompt_progress, generation_tok
 generation_id about(const notice& n);
 
 class scheduler_policy {
-   public:
+ public:
     explicit scheduler_policy(policy_settings settings);
 
     // -- what happens
-    // ---------------------------------------------------------------------------------------------------
     /// queue_full (with retry_after_ms), out_of_memory and context_length_exceeded (can never fit), conflict (id in
     /// use), shutting_down.
     result<void> submit(generation_request r, steady_time now);
@@ -62,7 +61,6 @@ class scheduler_policy {
     void release_empty();
 
     // -- what to do
-    // -----------------------------------------------------------------------------------------------------
     /// The next step, if there is one to send now. Ask until there is none.
     std::optional<plan> next_plan(steady_time now);
     std::vector<notice> take_notices() { return std::exchange(notices_, {}); }
@@ -72,7 +70,6 @@ class scheduler_policy {
     std::optional<steady_time> wakeup(steady_time now) const;
 
     // -- how it stands
-    // --------------------------------------------------------------------------------------------------
     bool idle() const { return entries_.empty() && in_flight_.empty(); }
     bool up() const { return info_.has_value(); }
     std::int64_t n_waiting() const;
@@ -94,7 +91,7 @@ class scheduler_policy {
     /// CHECKs every invariant (design section 6): accounts, references, states.
     void check() const;
 
-   private:
+ private:
     struct sent_row {
         generation_id id = 0;
         sequence_id seq = 0;

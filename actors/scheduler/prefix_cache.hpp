@@ -18,7 +18,7 @@
 namespace troupe::actors {
 
 class prefix_cache {
-   public:
+ public:
     using block_tokens_key = std::array<token_id, model::block_tokens>;
 
     struct node {
@@ -75,7 +75,7 @@ class prefix_cache {
         });
     }
 
-   private:
+ private:
     using order = std::set<std::pair<std::uint64_t, node*>>;
 
     template <class F> static void each(const node& n, F&& f) {

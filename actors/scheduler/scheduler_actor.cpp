@@ -22,7 +22,7 @@ struct scheduler_state;
 using scheduler_self = caf::stateful_actor<scheduler_state>;
 
 class scheduler_core {
-   public:
+ public:
     scheduler_core(caf::event_based_actor* self, scheduler_setup setup)
         : self_(self), policy_(setup.settings), meters_(std::move(setup.meters)) {}
 
@@ -40,7 +40,7 @@ class scheduler_core {
     void follow_usage(caf::actor compactor);
     void drain() { policy_.drain(); }
 
-   private:
+ private:
     steady_time now() const { return self_->clock().now(); }
     void go_on();
     void send_cancels();

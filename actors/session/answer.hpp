@@ -9,8 +9,7 @@
 
 namespace troupe::actors {
 
-template <class T>
-class answer {
+template <class T> class answer {
  public:
     answer() = default;
     explicit answer(reply<T> done) : box_(std::make_shared<box>()) { box_->done = std::move(done); }
@@ -27,7 +26,8 @@ class answer {
     struct box {
         reply<T> done;
         ~box() {
-            if (done) done(fail(errc::shutting_down, "the request was dropped because the engine stops or restarts a part"));
+            if (done)
+                done(fail(errc::shutting_down, "the request was dropped because the engine stops or restarts a part"));
         }
     };
     std::shared_ptr<box> box_;

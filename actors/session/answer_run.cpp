@@ -19,7 +19,8 @@ void answer_run::echo_first(step& s, const std::vector<float>& logprobs) {
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const bool known = i >= 1 && i - shift < logprobs.size();
         d.logprobs.push_back({{std::string(setup_.vocabulary->piece(ids[i], true)),
-            known ? logprobs[i - shift] : std::numeric_limits<double>::quiet_NaN(), ids[i]}, {}});
+                                  known ? logprobs[i - shift] : std::numeric_limits<double>::quiet_NaN(), ids[i]},
+            {}});
     }
     content_ += d.text;
     s.events.emplace_back(std::move(d));
@@ -28,8 +29,8 @@ void answer_run::echo_first(step& s, const std::vector<float>& logprobs) {
 void answer_run::add_delta(step& s, answer_text::piece piece) {
     if (piece.empty()) return;
     content_ += piece.text;
-    s.events.emplace_back(delta_event{message(), piece.offset, std::move(piece.text), 0, std::move(piece.logprobs),
-        text_.n_tokens()});
+    s.events.emplace_back(
+        delta_event{message(), piece.offset, std::move(piece.text), 0, std::move(piece.logprobs), text_.n_tokens()});
 }
 
 answer_run::step answer_run::resume(const std::vector<token_id>& journal, bool numerics_changed) {

@@ -1,5 +1,5 @@
-// One answer in the making, without an actor: what the scheduler says goes in, records to write and events to publish come
-// out. The records of a step must be committed before its events are delivered.
+// One answer in the making, without an actor: what the scheduler says goes in, records to write and events to publish
+// come out. The records of a step must be committed before its events are delivered.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ namespace troupe::actors {
 
 struct answer_setup {
     std::string session;
-    std::string generation;   ///< name of the generation's row; empty: nothing is stored
-    stored_message assistant; ///< id, parent and creation time; the text comes
+    std::string generation;    ///< name of the generation's row; empty: nothing is stored
+    stored_message assistant;  ///< id, parent and creation time; the text comes
     std::shared_ptr<const model::tokenizer> vocabulary;
     std::vector<std::string> stop;
     bool logprobs = false;
-    std::string echo;         ///< stands before the answer
+    std::string echo;                ///< stands before the answer
     std::vector<token_id> echo_ids;  ///< its tokens, for their log-probabilities; empty: none are given
 };
 

@@ -2,8 +2,8 @@
 
 namespace troupe::actors {
 
-answer_text::answer_text(std::shared_ptr<const model::tokenizer> vocabulary, std::vector<std::string> stops, bool logprobs,
-    std::uint64_t offset)
+answer_text::answer_text(std::shared_ptr<const model::tokenizer> vocabulary, std::vector<std::string> stops,
+    bool logprobs, std::uint64_t offset)
     : vocabulary_(std::move(vocabulary)), stops_(std::move(stops)), want_logprobs_(logprobs), offset_(offset) {}
 
 answer_text::piece answer_text::feed(std::span<const accepted_token> tokens) {

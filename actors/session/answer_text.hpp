@@ -1,4 +1,5 @@
-// Tokens -> the text of an answer: whole code points, stop strings cut off, log-probabilities beside the bytes they stand for.
+// Tokens -> the text of an answer: whole code points, stop strings cut off, log-probabilities beside the bytes they
+// stand for.
 #pragma once
 
 #include <cstdint>

@@ -41,7 +41,8 @@ void conversation::add(stored_message m) {
 
 result<std::string> conversation::parent_for(const std::optional<std::string>& asked) const {
     if (!asked) return leaf_;
-    if (!asked->empty() && !find(*asked)) return fail(errc::not_found, "parent names no message of this session", "parent");
+    if (!asked->empty() && !find(*asked))
+        return fail(errc::not_found, "parent names no message of this session", "parent");
     return *asked;
 }
 
@@ -60,9 +61,12 @@ result<void> conversation::check(const std::vector<stored_message>& messages, co
         const auto& v = m.view;
         if (!is_client_id(v.id)) return fail(errc::invalid_request, "a message id is malformed", "messages");
         if (!v.parent.empty() && !seen.contains(v.parent))
-            return fail(errc::invalid_request, "message " + v.id + " stands before its parent, or has none", "messages");
-        if (!roles.contains(v.role)) return fail(errc::invalid_request, "message " + v.id + " has an unknown role", "messages");
-        if (!seen.insert(v.id).second) return fail(errc::invalid_request, "message id " + v.id + " is there twice", "messages");
+            return fail(
+                errc::invalid_request, "message " + v.id + " stands before its parent, or has none", "messages");
+        if (!roles.contains(v.role))
+            return fail(errc::invalid_request, "message " + v.id + " has an unknown role", "messages");
+        if (!seen.insert(v.id).second)
+            return fail(errc::invalid_request, "message id " + v.id + " is there twice", "messages");
     }
     if (!leaf.empty() && !seen.contains(leaf)) return fail(errc::invalid_request, "leaf names no message", "leaf");
     return {};

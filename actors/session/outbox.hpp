@@ -1,4 +1,5 @@
-// What a session has to say, in order: events wait until the records they depend on are committed (journal before delivery).
+// What a session has to say, in order: events wait until the records they depend on are committed (journal before
+// delivery).
 #pragma once
 
 #include <cstdint>

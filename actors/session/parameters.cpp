@@ -13,14 +13,16 @@ constexpr std::size_t title_bytes = 60;
 
 error too_long(std::int64_t n_prompt, std::int64_t n_ctx) {
     auto e = fail(errc::context_length_exceeded,
-        fmt::format("the prompt has {} tokens and the context {}: not one token of answer fits", n_prompt, n_ctx), "messages");
+        fmt::format("the prompt has {} tokens and the context {}: not one token of answer fits", n_prompt, n_ctx),
+        "messages");
     e.n_prompt_tokens = n_prompt;
     e.n_ctx = n_ctx;
     return e;
 }
 
 error unknown_id(std::int32_t id, const char* param) {
-    return fail(errc::invalid_request, fmt::format("{} has token id {}, which the vocabulary does not have", param, id), param);
+    return fail(
+        errc::invalid_request, fmt::format("{} has token id {}, which the vocabulary does not have", param, id), param);
 }
 
 void fill_sampling(const generation_params& p, sequence_params& s) {
@@ -68,8 +70,7 @@ result<resolved_params> resolve(const resolve_input& in, const model::tokenizer&
     const std::int64_t wanted = p.max_tokens.value_or(room);
     const bool only_echo = in.echo && p.max_tokens == 0;
     if (room < 0 || (room < 1 && !only_echo)) return too_long(in.n_prompt, in.n_ctx);
-    if (wanted < 1 && !only_echo)
-        return fail(errc::invalid_request, "max_tokens must be at least 1", "max_tokens");
+    if (wanted < 1 && !only_echo) return fail(errc::invalid_request, "max_tokens must be at least 1", "max_tokens");
     if (in.n_prompt == 0) return fail(errc::invalid_request, "the prompt is empty", "prompt");
     resolved_params r;
     fill_sampling(p, r.sequence);
@@ -85,16 +86,14 @@ result<resolved_params> resolve(const resolve_input& in, const model::tokenizer&
 
 namespace {
 
-template <class T>
-json::array array_of(const std::vector<T>& v) {
+template <class T> json::array array_of(const std::vector<T>& v) {
     json::array a;
     for (const auto& x : v) a.emplace_back(x);
     return a;
 }
 
 /// Visits every scalar field with its name.
-template <class S, class F>
-void each_scalar(S& s, F&& f) {
+template <class S, class F> void each_scalar(S& s, F&& f) {
     f("temperature", s.temperature);
     f("top_p", s.top_p);
     f("min_p", s.min_p);
@@ -110,8 +109,7 @@ void each_scalar(S& s, F&& f) {
     f("max_tokens", s.max_tokens);
 }
 
-template <class T>
-bool read_array(const json::object& o, const char* name, std::vector<T>& out) {
+template <class T> bool read_array(const json::object& o, const char* name, std::vector<T>& out) {
     const auto* v = o.if_contains(name);
     if (!v || !v->is_array()) return false;
     for (const auto& e : v->get_array()) {
@@ -120,7 +118,8 @@ bool read_array(const json::object& o, const char* name, std::vector<T>& out) {
             out.emplace_back(e.get_string());
         } else {
             boost::system::error_code ec;
-            out.push_back(static_cast<T>(e.to_number<std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>>(ec)));
+            out.push_back(
+                static_cast<T>(e.to_number<std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>>(ec)));
             if (ec) return false;
         }
     }
@@ -160,8 +159,9 @@ result<resolved_params> resolved_from_json(const std::string& text) {
         if (f) x = static_cast<T>(f->to_number<std::conditional_t<std::is_floating_point_v<T>, double, T>>(wrong));
         good = good && f && !wrong;
     });
-    good = good && read_array(o, "bias_ids", p.sequence.bias_ids) && read_array(o, "bias_values", p.sequence.bias_values) &&
-           read_array(o, "end_tokens", p.sequence.end_tokens) && read_array(o, "stop", p.stop);
+    good = good && read_array(o, "bias_ids", p.sequence.bias_ids) &&
+           read_array(o, "bias_values", p.sequence.bias_values) && read_array(o, "end_tokens", p.sequence.end_tokens) &&
+           read_array(o, "stop", p.stop);
     if (!good || p.sequence.bias_ids.size() != p.sequence.bias_values.size()) return bad();
     return p;
 }

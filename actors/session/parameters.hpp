@@ -1,4 +1,5 @@
-// From what a request, a session and the configuration say to what the scheduler gets: one generation's resolved parameters.
+// From what a request, a session and the configuration say to what the scheduler gets: one generation's resolved
+// parameters.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +23,12 @@ struct resolve_input {
     std::int64_t n_prompt = 0, n_ctx = 0;
     std::uint64_t drawn_seed = 0;  ///< used if no level gives a seed >= 0
     std::int32_t choice = 0;
-    bool echo = false;             ///< max_tokens 0 is allowed; log-probabilities of the prompt too
+    bool echo = false;  ///< max_tokens 0 is allowed; log-probabilities of the prompt too
 };
 
-/// errc::context_length_exceeded with the numbers if not even one token fits; invalid_request for ids the vocabulary does
-/// not have; unsupported_parameter for typical_p. max_tokens absent or beyond the context: to the end of the context.
+/// errc::context_length_exceeded with the numbers if not even one token fits; invalid_request for ids the vocabulary
+/// does not have; unsupported_parameter for typical_p. max_tokens absent or beyond the context: to the end of the
+/// context.
 result<resolved_params> resolve(const resolve_input& in, const model::tokenizer& vocabulary);
 
 /// For the generation row of the store. Exact: a resumed answer draws the same numbers.

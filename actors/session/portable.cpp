@@ -15,7 +15,8 @@ constexpr const char* format_name = "troupe.session.v1";
 
 json::object message_to_object(const stored_message& m) {
     const auto& v = m.view;
-    json::object o{{"id", v.id}, {"parent", v.parent}, {"role", v.role}, {"content", v.content}, {"created", v.created}};
+    json::object o{
+        {"id", v.id}, {"parent", v.parent}, {"role", v.role}, {"content", v.content}, {"created", v.created}};
     if (!v.finish_reason.empty()) o["finish_reason"] = v.finish_reason;
     if (v.err) o["error"] = {{"code", info(v.err->code).name}, {"message", v.err->message}, {"param", v.err->param}};
     if (m.usage != usage_counts{})
@@ -84,7 +85,8 @@ result<stored_message> message_from_object(const json::value& v) {
 
 }  // namespace
 
-std::string export_session(const session_view& view, const std::vector<stored_message>& messages, const std::string& leaf) {
+std::string export_session(
+    const session_view& view, const std::vector<stored_message>& messages, const std::string& leaf) {
     json::array list;
     for (const auto& m : messages) list.push_back(message_to_object(m));
     return json::serialize(json::object{{"format", format_name}, {"id", view.id}, {"title", view.title},
@@ -112,7 +114,8 @@ result<stored_session> import_session(const std::string& text) {
         TROUPE_TRY(s.info.settings, settings_from_object(*settings));
     }
     TROUPE_TRYV(r.check());
-    if (s.info.title.size() > limits::max_title_bytes || s.info.settings.system.size() > limits::max_system_prompt_bytes)
+    if (s.info.title.size() > limits::max_title_bytes ||
+        s.info.settings.system.size() > limits::max_system_prompt_bytes)
         return fail(errc::invalid_request, "title or system prompt is too long");
     const auto* list = v.get_object().if_contains("messages");
     if (!list || !list->is_array()) return fail(errc::invalid_request, "messages must be an array", "messages");

@@ -8,7 +8,8 @@
 
 namespace troupe::actors {
 
-std::string export_session(const session_view& info, const std::vector<stored_message>& messages, const std::string& leaf);
+std::string export_session(
+    const session_view& info, const std::vector<stored_message>& messages, const std::string& leaf);
 /// errc::invalid_request says what is wrong with the document. seq_reserved and unfinished are left empty.
 result<stored_session> import_session(const std::string& text);
 

@@ -51,7 +51,8 @@ std::optional<error> session_core::cannot_start() const {
     if (removed_) return fail(errc::not_found, "the session was deleted");
     if (phase_ != phase::idle || !unfinished_.empty())
         return fail(errc::session_busy, "an answer of this session is being made");
-    if (store_full_) return fail(errc::persistence_degraded, "the disk takes no more messages; old ones are still waiting");
+    if (store_full_)
+        return fail(errc::persistence_degraded, "the disk takes no more messages; old ones are still waiting");
     if (!setup_.peers.model) {
         auto e = fail(errc::not_ready, "the model is still loading");
         e.retry_after_ms = 1000;
@@ -164,8 +165,8 @@ void session_core::handle(command::complete& c) {
     begin(std::move(plan));
 }
 
-void session_core::emit(std::vector<record> records, std::vector<event_payload> events, command::origin from,
-    std::function<void()> after) {
+void session_core::emit(
+    std::vector<record> records, std::vector<event_payload> events, command::origin from, std::function<void()> after) {
     out_item item{0, nullptr, std::move(events), std::move(from.client), std::move(from.request_id), std::move(after)};
     if (stored() && !records.empty()) {
         item.ticket = ++last_ticket_;

@@ -1,5 +1,5 @@
-// One conversation: asks for answers, journals tokens before it publishes them, keeps the message tree. Decisions are in
-// conversation, answer_run, parameters and outbox; this is the shell that receives and sends.
+// One conversation: asks for answers, journals tokens before it publishes them, keeps the message tree. Decisions are
+// in conversation, answer_run, parameters and outbox; this is the shell that receives and sends.
 #pragma once
 
 #include <atomic>
@@ -48,8 +48,8 @@ struct answer_plan {
     std::uint64_t serial = 0;
     std::optional<stored_message> user;
     stored_message assistant;
-    std::vector<chat_message> context;           ///< chat
-    bool text = false;                           ///< prompt or ids instead of context
+    std::vector<chat_message> context;  ///< chat
+    bool text = false;                  ///< prompt or ids instead of context
     std::string prompt;
     std::optional<std::vector<token_id>> ids;
     bool echo = false;
@@ -58,14 +58,14 @@ struct answer_plan {
     command::origin from;
     answer<posted> done;
     answer<generation_ticket> ticket;
-    std::vector<answer<posted>> repeats;         ///< the same id came again meanwhile
+    std::vector<answer<posted>> repeats;  ///< the same id came again meanwhile
     bool stop_requested = false;
     int tries = 0;
     generation_id generation = 0;
-    std::string row;                             ///< name of the generation's row; empty: ephemeral
+    std::string row;  ///< name of the generation's row; empty: ephemeral
     std::shared_ptr<const std::vector<token_id>> prompt_ids;
     resolved_params resolved;
-    std::vector<token_id> accepted;              ///< of a resumed answer
+    std::vector<token_id> accepted;  ///< of a resumed answer
     bool resumed = false;
 };
 
@@ -122,8 +122,8 @@ class session_core {
     session_self* self_;
     session_setup setup_;
     session_view info_;
-    conversation tree_;             // as published
-    std::string next_leaf_;         // as written
+    conversation tree_;      // as published
+    std::string next_leaf_;  // as written
     std::vector<stored_generation> unfinished_;
     phase phase_ = phase::idle;
     std::optional<answer_plan> plan_;

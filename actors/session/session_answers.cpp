@@ -1,5 +1,5 @@
-// How a session gets an answer made: prompt from the tokenizer, place from the scheduler, then tokens until it is over; and
-// how it goes on with one that a restart of the front interrupted.
+// How a session gets an answer made: prompt from the tokenizer, place from the scheduler, then tokens until it is over;
+// and how it goes on with one that a restart of the front interrupted.
 #include "actors/session/session_actor.hpp"
 
 #include "core/clock.hpp"
@@ -9,7 +9,7 @@
 namespace troupe::actors {
 namespace {
 
-constexpr int prompt_tries = 3;                       // a restarted tokenizer is asked again
+constexpr int prompt_tries = 3;  // a restarted tokenizer is asked again
 constexpr auto ask_again_after = std::chrono::milliseconds(100);
 constexpr auto submit_again_after = std::chrono::seconds(1);
 
@@ -40,7 +40,8 @@ void session_core::ask_for_prompt() {
     if (p.ids) {
         for (auto id : *p.ids)
             if (id < 0 || id >= setup_.peers.model->vocabulary->n_tokens())
-                return refused(fail(errc::invalid_request, "the prompt has a token id the vocabulary does not have", "prompt"));
+                return refused(
+                    fail(errc::invalid_request, "the prompt has a token id the vocabulary does not have", "prompt"));
         return prompt_ready(std::make_shared<const std::vector<token_id>>(*p.ids), {});
     }
     if (p.text) {
@@ -101,12 +102,13 @@ void session_core::submit() {
     const auto serial = p.serial;
     const auto id = p.generation;
     self_->request(setup_.peers.scheduler, limits::actor_request_timeout, std::move(s))
-        .then([this, serial, id](bool) {
-            if (plan_ && plan_->serial == serial)
-                accepted();
-            else
-                self_->send(setup_.peers.scheduler, cancel_atom::value, id);
-        },
+        .then(
+            [this, serial, id](bool) {
+                if (plan_ && plan_->serial == serial)
+                    accepted();
+                else
+                    self_->send(setup_.peers.scheduler, cancel_atom::value, id);
+            },
             [this, serial](const caf::error& e) {
                 if (plan_ && plan_->serial == serial) refused(from_caf_error(e));
             });
@@ -238,9 +240,10 @@ void session_core::resume_unfinished() {
         f.usage.prompt_tokens = static_cast<std::int64_t>(g.prompt.size());
         return take(run_->on(f));
     }
-    take(run_->fail_with(setup_.resume
-                             ? fail(errc::conflict, "the server was restarted with another model before this answer was finished")
-                             : fail(errc::shutting_down, "the server was restarted before this answer was finished")));
+    take(run_->fail_with(
+        setup_.resume
+            ? fail(errc::conflict, "the server was restarted with another model before this answer was finished")
+            : fail(errc::shutting_down, "the server was restarted before this answer was finished")));
 }
 
 }  // namespace troupe::actors

@@ -10,8 +10,7 @@ template <class T> struct is_vector : std::false_type {};
 template <class T> struct is_vector<std::vector<T>> : std::true_type {};
 
 /// Visits every optional field with its name: writing and reading cannot drift apart.
-template <class Params, class F>
-void each_field(Params& p, F&& f) {
+template <class Params, class F> void each_field(Params& p, F&& f) {
     f("temperature", p.temperature);
     f("top_p", p.top_p);
     f("min_p", p.min_p);
@@ -31,8 +30,7 @@ void each_field(Params& p, F&& f) {
     f("n_logprobs", p.n_logprobs);
 }
 
-template <class T>
-json::value to_value(const T& x) {
+template <class T> json::value to_value(const T& x) {
     if constexpr (is_vector<T>::value) {
         json::array a;
         for (const auto& e : x) a.push_back(to_value(e));
@@ -44,8 +42,7 @@ json::value to_value(const T& x) {
     }
 }
 
-template <class T>
-bool from_value(const json::value& v, T& x) {
+template <class T> bool from_value(const json::value& v, T& x) {
     if constexpr (std::is_same_v<T, bool>) {
         if (!v.is_bool()) return false;
         x = v.get_bool();

@@ -12,8 +12,8 @@ class stop_strings {
     /// None of them empty.
     explicit stop_strings(std::vector<std::string> stops);
 
-    /// Text that is now certain. When a stop string is complete, the text before it is the last there is: of all matches
-    /// the one that ends first counts, and of those the one that begins first.
+    /// Text that is now certain. When a stop string is complete, the text before it is the last there is: of all
+    /// matches the one that ends first counts, and of those the one that begins first.
     std::string push(std::string_view text);
     /// No more text comes: what was held back.
     std::string flush();

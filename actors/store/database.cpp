@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t schema_version = 1;
 constexpr std::uintmax_t quick_check_up_to = 256u << 20;  // a larger file would delay the start for seconds
-constexpr int busy_wait_ms = 200;  // nobody else should be there: the directory is locked
+constexpr int busy_wait_ms = 200;                         // nobody else should be there: the directory is locked
 
 constexpr const char* schema = R"sql(
 CREATE TABLE IF NOT EXISTS sessions(
@@ -64,10 +64,11 @@ database::~database() { sqlite3_close_v2(db_); }
 
 result<std::unique_ptr<database>> database::open_file(const std::string& file) {
     sqlite3* handle = nullptr;
-    const int rc = sqlite3_open_v2(file.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-        nullptr);
+    const int rc = sqlite3_open_v2(
+        file.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
     std::unique_ptr<database> d(new database(handle));
-    if (rc != SQLITE_OK) return fail(errc::io, fmt::format("cannot open {}: {}", file, handle ? sqlite3_errmsg(handle) : "memory"));
+    if (rc != SQLITE_OK)
+        return fail(errc::io, fmt::format("cannot open {}: {}", file, handle ? sqlite3_errmsg(handle) : "memory"));
     sqlite3_busy_timeout(handle, busy_wait_ms);
     return d;
 }
@@ -83,7 +84,8 @@ result<std::unique_ptr<database>> database::open(const std::filesystem::path& fi
         d.reset();
         const std::string aside = fmt::format("{}.damaged-{}", file.string(), unix_ms());
         std::filesystem::rename(file, aside, ec);
-        if (ec) return fail(errc::io, fmt::format("{} is damaged and cannot be renamed: {}", file.string(), ec.message()));
+        if (ec)
+            return fail(errc::io, fmt::format("{} is damaged and cannot be renamed: {}", file.string(), ec.message()));
         for (const char* suffix : {"-wal", "-shm"}) {
             std::error_code missing;
             std::filesystem::rename(file.string() + suffix, aside + suffix, missing);
@@ -143,23 +145,31 @@ result<void> database::apply(std::span<const record> records) {
 namespace {
 
 result<void> write(sqlite3* db, const put_session& r) {
-    return statement(db, "INSERT INTO sessions(id,title,settings,leaf,created,updated,seq_reserved) VALUES(?,?,?,?,?,?,?) "
-                         "ON CONFLICT(id) DO UPDATE SET title=excluded.title, settings=excluded.settings, "
-                         "leaf=excluded.leaf, updated=excluded.updated, "
-                         "seq_reserved=max(seq_reserved, excluded.seq_reserved)")
-        .bind(r.info.id).bind(r.info.title).bind(settings_to_json(r.info.settings)).bind(r.leaf).bind(r.info.created)
-        .bind(r.info.updated).bind(static_cast<std::int64_t>(r.seq_reserved)).run();
+    return statement(db,
+        "INSERT INTO sessions(id,title,settings,leaf,created,updated,seq_reserved) VALUES(?,?,?,?,?,?,?) "
+        "ON CONFLICT(id) DO UPDATE SET title=excluded.title, settings=excluded.settings, "
+        "leaf=excluded.leaf, updated=excluded.updated, "
+        "seq_reserved=max(seq_reserved, excluded.seq_reserved)")
+        .bind(r.info.id)
+        .bind(r.info.title)
+        .bind(settings_to_json(r.info.settings))
+        .bind(r.leaf)
+        .bind(r.info.created)
+        .bind(r.info.updated)
+        .bind(static_cast<std::int64_t>(r.seq_reserved))
+        .run();
 }
 
 result<void> write(sqlite3* db, const put_message& r) {
     const auto& v = r.message.view;
-    statement s(db, "INSERT INTO messages(session,id,ord,parent,role,content,created,finish_reason,error_code,"
-                    "error_message,error_param,prompt_tokens,completion_tokens,cached_tokens) VALUES(?1,?2,"
-                    "(SELECT COALESCE(MAX(ord),0)+1 FROM messages WHERE session=?1),?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13) "
-                    "ON CONFLICT(session,id) DO UPDATE SET content=excluded.content, finish_reason=excluded.finish_reason, "
-                    "error_code=excluded.error_code, error_message=excluded.error_message, "
-                    "error_param=excluded.error_param, prompt_tokens=excluded.prompt_tokens, "
-                    "completion_tokens=excluded.completion_tokens, cached_tokens=excluded.cached_tokens");
+    statement s(db,
+        "INSERT INTO messages(session,id,ord,parent,role,content,created,finish_reason,error_code,"
+        "error_message,error_param,prompt_tokens,completion_tokens,cached_tokens) VALUES(?1,?2,"
+        "(SELECT COALESCE(MAX(ord),0)+1 FROM messages WHERE session=?1),?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13) "
+        "ON CONFLICT(session,id) DO UPDATE SET content=excluded.content, finish_reason=excluded.finish_reason, "
+        "error_code=excluded.error_code, error_message=excluded.error_message, "
+        "error_param=excluded.error_param, prompt_tokens=excluded.prompt_tokens, "
+        "completion_tokens=excluded.completion_tokens, cached_tokens=excluded.cached_tokens");
     s.bind(r.session).bind(v.id).bind(v.parent).bind(v.role).bind(v.content).bind(v.created).bind(v.finish_reason);
     if (v.err)
         s.bind(info(v.err->code).name).bind(v.err->message).bind(v.err->param);
@@ -173,28 +183,42 @@ result<void> write(sqlite3* db, const put_generation& r) {
     const auto& g = r.generation;
     return statement(db, "INSERT OR REPLACE INTO generations(id,session,message,prompt_ids,params,model,model_hash,"
                          "numerics_id,finished) VALUES(?,?,?,?,?,?,?,?,0)")
-        .bind(g.id).bind(g.session).bind(g.message).bind(g.prompt).bind(g.params).bind(g.model).bind(g.model_hash)
-        .bind(g.numerics_id).run();
+        .bind(g.id)
+        .bind(g.session)
+        .bind(g.message)
+        .bind(g.prompt)
+        .bind(g.params)
+        .bind(g.model)
+        .bind(g.model_hash)
+        .bind(g.numerics_id)
+        .run();
 }
 
 result<void> write(sqlite3* db, const append_tokens& r) {
     return statement(db, "INSERT OR REPLACE INTO journal(generation,pos,tokens) VALUES(?,?,?)")
-        .bind(r.generation).bind(r.pos).bind(r.tokens).run();
+        .bind(r.generation)
+        .bind(r.pos)
+        .bind(r.tokens)
+        .run();
 }
 
 result<void> write(sqlite3* db, const end_generation& r) {
-    TROUPE_TRYV(statement(db, "UPDATE generations SET finished=1, prompt_ids=NULL WHERE id=?").bind(r.generation).run());
+    TROUPE_TRYV(
+        statement(db, "UPDATE generations SET finished=1, prompt_ids=NULL WHERE id=?").bind(r.generation).run());
     return statement(db, "DELETE FROM journal WHERE generation=?").bind(r.generation).run();
 }
 
 result<void> write(sqlite3* db, const reserve_seq& r) {
     return statement(db, "UPDATE sessions SET seq_reserved=max(seq_reserved, ?) WHERE id=?")
-        .bind(static_cast<std::int64_t>(r.up_to)).bind(r.session).run();
+        .bind(static_cast<std::int64_t>(r.up_to))
+        .bind(r.session)
+        .run();
 }
 
 result<void> write(sqlite3* db, const delete_session& r) {
     TROUPE_TRYV(statement(db, "DELETE FROM journal WHERE generation IN (SELECT id FROM generations WHERE session=?)")
-                    .bind(r.session).run());
+                    .bind(r.session)
+                    .run());
     for (const char* sql : {"DELETE FROM generations WHERE session=?", "DELETE FROM messages WHERE session=?",
              "DELETE FROM sessions WHERE id=?"})
         TROUPE_TRYV(statement(db, sql).bind(r.session).run());
@@ -258,7 +282,8 @@ result<void> database::load_unfinished(stored_session& out) {
     for (;;) {
         TROUPE_TRY(const bool row, s.step());
         if (!row) return {};
-        stored_generation g{s.text(0), out.info.id, s.text(1), s.ids(2), s.text(3), s.text(4), s.text(5), s.text(6), {}};
+        stored_generation g{
+            s.text(0), out.info.id, s.text(1), s.ids(2), s.text(3), s.text(4), s.text(5), s.text(6), {}};
         statement j(db_, "SELECT pos,tokens FROM journal WHERE generation=? ORDER BY pos");
         j.bind(g.id);
         for (;;) {

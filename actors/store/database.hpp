@@ -1,5 +1,5 @@
-// The SQL layer: one SQLite file (WAL, synchronous NORMAL) with sessions, messages, generations and their journal. Knows
-// no CAF; every failure is a result.
+// The SQL layer: one SQLite file (WAL, synchronous NORMAL) with sessions, messages, generations and their journal.
+// Knows no CAF; every failure is a result.
 #pragma once
 
 #include <filesystem>
@@ -19,8 +19,8 @@ namespace troupe::actors {
 
 class database {
  public:
-    /// Opens or creates `file`. A file that is no database, or fails its check, is renamed to <file>.damaged-<unix ms> and
-    /// a fresh one takes its place (see notice()). errc::io if the place cannot be written or the file is too new.
+    /// Opens or creates `file`. A file that is no database, or fails its check, is renamed to <file>.damaged-<unix ms>
+    /// and a fresh one takes its place (see notice()). errc::io if the place cannot be written or the file is too new.
     static result<std::unique_ptr<database>> open(const std::filesystem::path& file);
     /// Lives in memory only: what the engine falls back to when there is no writable place.
     static result<std::unique_ptr<database>> open_in_memory();

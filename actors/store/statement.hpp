@@ -27,8 +27,9 @@ class statement {
     statement& operator=(const statement&) = delete;
 
     statement& bind(std::string_view text) {
-        if (ok_) ok_ = sqlite3_bind_text64(handle_, ++index_, text.empty() ? "" : text.data(), text.size(), SQLITE_TRANSIENT,
-                     SQLITE_UTF8) == SQLITE_OK;
+        if (ok_)
+            ok_ = sqlite3_bind_text64(handle_, ++index_, text.empty() ? "" : text.data(), text.size(), SQLITE_TRANSIENT,
+                      SQLITE_UTF8) == SQLITE_OK;
         return *this;
     }
     statement& bind(std::int64_t value) {
@@ -37,8 +38,9 @@ class statement {
     }
     /// Token ids as little-endian int32.
     statement& bind(const std::vector<std::int32_t>& ids) {
-        if (ok_) ok_ = sqlite3_bind_blob64(handle_, ++index_, ids.empty() ? "" : static_cast<const void*>(ids.data()),
-                     ids.size() * sizeof(std::int32_t), SQLITE_TRANSIENT) == SQLITE_OK;
+        if (ok_)
+            ok_ = sqlite3_bind_blob64(handle_, ++index_, ids.empty() ? "" : static_cast<const void*>(ids.data()),
+                      ids.size() * sizeof(std::int32_t), SQLITE_TRANSIENT) == SQLITE_OK;
         return *this;
     }
     statement& bind_null() {

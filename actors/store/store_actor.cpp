@@ -110,8 +110,7 @@ void fire_fault(store_state& s) {
     if (s.fault_after-- == 0) throw std::runtime_error("injected fault");
 }
 
-template <class T, class R>
-caf::result<std::shared_ptr<const T>> boxed(result<R> r) {
+template <class T, class R> caf::result<std::shared_ptr<const T>> boxed(result<R> r) {
     if (!r) return make_caf_error(r.error());
     return std::make_shared<const T>(std::move(*r));
 }
@@ -148,7 +147,8 @@ caf::behavior store_actor(store_self* self, store_options options, caf::actor li
         [self](const actor_fault& f) { self->state.fault_after = f.after; },
         [self](state_atom) {
             const auto& s = self->state;
-            return fmt::format(R"({{"commits":{},"records":{},"backlog":{},"backlog_bytes":{},"degraded":{},"mailbox":{}}})",
+            return fmt::format(
+                R"({{"commits":{},"records":{},"backlog":{},"backlog_bytes":{},"degraded":{},"mailbox":{}}})",
                 s.commits, s.records_written, s.backlog.size(), s.backlog_bytes, s.degraded, self->mailbox().size());
         },
     };

@@ -15,18 +15,18 @@
 namespace troupe::actors {
 
 struct store_options {
-    std::string file;           ///< path of the database; empty: memory only
-    std::string no_file_reason; ///< why `file` is empty: the reason of the degraded state
+    std::string file;            ///< path of the database; empty: memory only
+    std::string no_file_reason;  ///< why `file` is empty: the reason of the degraded state
 };
 
 struct store_state {
     static inline const char* name = "store";
     std::unique_ptr<database> db;
-    caf::actor listener;                 ///< gets persistence_state
-    std::vector<store_write> waiting;    ///< of this transaction
-    std::vector<record> backlog;         ///< refused by the disk, tried again in order
+    caf::actor listener;               ///< gets persistence_state
+    std::vector<store_write> waiting;  ///< of this transaction
+    std::vector<record> backlog;       ///< refused by the disk, tried again in order
     std::size_t backlog_bytes = 0;
-    bool in_memory = false;              ///< degraded for good
+    bool in_memory = false;  ///< degraded for good
     bool flush_queued = false;
     bool degraded = false;
     std::string reason;

@@ -26,22 +26,36 @@ enum class saved : std::uint8_t {
     deferred,  ///< persistence is degraded: kept in memory and tried again
     refused,   ///< the backlog is full: not kept
 };
-struct store_ack { std::uint64_t ticket = 0; saved how = saved::durable; };
+struct store_ack {
+    std::uint64_t ticket = 0;
+    saved how = saved::durable;
+};
 
-struct store_load { std::string session; };      ///< -> session_ptr (null: no such session), or an error
+struct store_load {
+    std::string session;
+};  ///< -> session_ptr (null: no such session), or an error
 using session_ptr = std::shared_ptr<const stored_session>;
-struct store_list { std::int64_t limit = 0; std::string after, search; };  ///< -> page_ptr, or an error
+struct store_list {
+    std::int64_t limit = 0;
+    std::string after, search;
+};  ///< -> page_ptr, or an error
 using page_ptr = std::shared_ptr<const session_page>;
-struct store_unfinished {};                      ///< -> names_ptr: sessions with an unfinished generation
+struct store_unfinished {};  ///< -> names_ptr: sessions with an unfinished generation
 using names_ptr = std::shared_ptr<const std::vector<std::string>>;
 
 /// To the listener, whenever it changes (and once at start if it begins degraded).
-struct persistence_state { bool degraded = false; std::string reason; };
+struct persistence_state {
+    bool degraded = false;
+    std::string reason;
+};
 
 /// A fault armed by POST /admin/faults for an actor of the front: it throws at its next message of work.
-struct actor_fault { std::string kind; std::int64_t after = 0; };
+struct actor_fault {
+    std::string kind;
+    std::int64_t after = 0;
+};
 
-// -- to itself ---------------------------------------------------------------------------------------------------------
+// -- to itself
 struct store_flush {};
 struct store_retry {};
 

@@ -37,7 +37,7 @@ struct child_event {
 };
 
 class child_host {
-   public:
+ public:
     virtual ~child_host() = default;
 
     /// Events go there; called on any thread. Set once, before the first launch.

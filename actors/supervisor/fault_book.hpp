@@ -10,7 +10,7 @@
 namespace troupe::actors {
 
 class fault_book {
-   public:
+ public:
     void add(executor_fault f) { armed_.push_back(std::move(f)); }
     /// The executor says that one of this kind fires now.
     void fired(std::string_view kind) {
@@ -21,7 +21,7 @@ class fault_book {
     /// What the next incarnation must be told. Its after_steps count from there.
     const std::vector<executor_fault>& armed() const { return armed_; }
 
-   private:
+ private:
     std::vector<executor_fault> armed_;
 };
 

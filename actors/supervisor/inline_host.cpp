@@ -11,7 +11,7 @@ namespace troupe::actors {
 namespace {
 
 class inline_host final : public child_host {
-   public:
+ public:
     inline_host(caf::actor_system& system, backend_loader load) : system_(system), load_(std::move(load)) {}
     ~inline_host() override {
         {
@@ -51,7 +51,7 @@ class inline_host final : public child_host {
     const progress_page* page() const override { return &page_; }
     bool can_restart() const override { return false; }
 
-   private:
+ private:
     void emit(child_event e) {
         std::lock_guard lock(sink_mutex_);
         if (sink_) sink_(std::move(e));

@@ -36,7 +36,7 @@ death_cause classify(const death_facts& d);
 std::string describe(death_cause c, const child_exit& e);
 
 class restart_policy {
-   public:
+ public:
     struct death {
         death_cause cause{};
         bool was_ready = false;
@@ -52,7 +52,7 @@ class restart_policy {
     void reset() { deaths_ = 0; }
     int deaths_in_a_row() const { return deaths_; }
 
-   private:
+ private:
     int deaths_ = 0;  ///< without a completed step in between
 };
 
@@ -61,12 +61,12 @@ duration progress_deadline(std::uint64_t tick_ns);
 
 /// Tells slow from stuck: something counts upwards while there is work.
 class stall_watch {
-   public:
+ public:
     void reset(steady_time now) { since_ = now; }
     /// How long `counter` has stood still while `busy`. Idle is not stuck.
     duration observe(steady_time now, std::uint64_t counter, bool busy);
 
-   private:
+ private:
     steady_time since_{};
     std::uint64_t last_ = 0;
 };

@@ -39,7 +39,7 @@ constexpr int child_socket_fd = 3, child_page_fd = 4;
 constexpr auto connect_deadline = std::chrono::seconds(5);
 
 class descriptor {
-   public:
+ public:
     descriptor() = default;
     explicit descriptor(int fd) : fd_(fd) {}
     ~descriptor() { reset(); }
@@ -50,7 +50,7 @@ class descriptor {
     }
     int get() const { return fd_; }
 
-   private:
+ private:
     int fd_ = -1;
 };
 
@@ -78,7 +78,7 @@ descriptor above_targets(int fd) { return descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 
 
 /// What happens between fork and exec.
 class spawn_setup {
-   public:
+ public:
     /// Neither may be one of the child's target numbers.
     spawn_setup(int socket_fd, int page_fd) {
         posix_spawn_file_actions_init(&files_);
@@ -108,13 +108,13 @@ class spawn_setup {
         return posix_spawn(&pid, program.c_str(), &files_, &attributes_, argv.data(), environ);
     }
 
-   private:
+ private:
     posix_spawn_file_actions_t files_;
     posix_spawnattr_t attributes_;
 };
 
 class process_host final : public child_host {
-   public:
+ public:
     process_host(
         caf::actor_system& system, executor_arguments arguments, std::string program, std::vector<std::string> words)
         : system_(system), arguments_(std::move(arguments)), program_(std::move(program)), words_(std::move(words)),
@@ -149,7 +149,7 @@ class process_host final : public child_host {
     const progress_page* page() const override { return page_ ? &page_->page() : nullptr; }
     bool can_restart() const override { return true; }
 
-   private:
+ private:
     enum class command_kind { launch, stop, kill, quit };
     struct command_item {
         command_kind kind{};

@@ -44,7 +44,7 @@ bool final_load_error(const error& e) {
 }
 
 class supervisor : public caf::event_based_actor {
-   public:
+ public:
     supervisor(caf::actor_config& cfg, supervisor_settings settings, std::shared_ptr<child_host> host,
         caf::actor scheduler, supervisor_callbacks callbacks)
         : caf::event_based_actor(cfg), settings_(std::move(settings)), host_(std::move(host)),
@@ -80,7 +80,7 @@ class supervisor : public caf::event_based_actor {
         };
     }
 
-   private:
+ private:
     // ---- an incarnation's life
     // ------------------------------------------------------------------------------------------
     void start() {

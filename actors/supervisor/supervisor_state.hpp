@@ -22,12 +22,12 @@ struct supervisor_event {
 
 /// The newest limits::supervisor_events_kept.
 class event_log {
-   public:
+ public:
     /// Also writes the event to the log.
     void add(std::string event, std::uint64_t epoch, std::string detail);
     const std::deque<supervisor_event>& events() const { return events_; }
 
-   private:
+ private:
     std::deque<supervisor_event> events_;
 };
 

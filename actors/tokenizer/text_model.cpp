@@ -64,8 +64,8 @@ result<std::shared_ptr<const text_model>> load_text_model(const model_spec& spec
     auto m = std::make_shared<text_model>();
     const auto& i = plan.info;
     m->card = {spec.name, i.architecture, i.quantization, std::string(vocabulary->type_name()), spec.path,
-        changed_at(spec.path), ctx_size > 0 ? std::min<std::int64_t>(ctx_size, i.n_ctx_train) : i.n_ctx_train, i.n_ctx_train,
-        vocabulary->n_tokens(), i.n_embd, i.n_params, i.weight_bytes, chat->source()};
+        changed_at(spec.path), ctx_size > 0 ? std::min<std::int64_t>(ctx_size, i.n_ctx_train) : i.n_ctx_train,
+        i.n_ctx_train, vocabulary->n_tokens(), i.n_embd, i.n_params, i.weight_bytes, chat->source()};
     m->tools = std::make_shared<const text_tools>(
         text_tools{vocabulary, [chat](const render_chat& r) { return render_with(*chat, r); }});
     return std::shared_ptr<const text_model>(std::move(m));

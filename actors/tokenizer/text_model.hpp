@@ -1,4 +1,5 @@
-// What the front needs of a model file: vocabulary, chat format and the facts for /v1/models. No weights are loaded here.
+// What the front needs of a model file: vocabulary, chat format and the facts for /v1/models. No weights are loaded
+// here.
 #pragma once
 
 #include <memory>
@@ -16,7 +17,9 @@ struct text_model {
 };
 
 /// `spec`: PATH or NAME=PATH (the name defaults to the file's stem).
-struct model_spec { std::string name, path; };
+struct model_spec {
+    std::string name, path;
+};
 model_spec parse_model_spec(const std::string& spec);
 
 /// model_missing, model_malformed, model_unsupported.

@@ -10,7 +10,7 @@
 namespace troupe::kernels::cpu {
 
 class arena {
-   public:
+ public:
     arena() = default;  ///< measures only: arrays are null
     explicit arena(std::span<std::byte> memory) : memory_(memory), real_(true) {}
 
@@ -23,7 +23,7 @@ class arena {
     }
     std::size_t used() const { return used_; }
 
-   private:
+ private:
     std::span<std::byte> memory_;
     std::size_t used_ = 0;
     bool real_ = false;

@@ -134,8 +134,7 @@ void run_linear(context& c, const linear_kernels& set, const float* x, std::int6
     });
 }
 
-template <const linear_kernels& Set>
-struct ops_of {
+template <const linear_kernels& Set> struct ops_of {
     static std::size_t packed_bytes(dtype type, std::int64_t rows, std::int64_t cols) {
         return packed_weight_bytes(type, rows, cols, Set.lanes);
     }

@@ -64,8 +64,7 @@ word load_word(const u8* p) {
     return w;
 }
 
-template <class Level>
-void fill(u8 q[32], Level level) {
+template <class Level> void fill(u8 q[32], Level level) {
     for (int i = 0; i < 32; ++i) q[i] = static_cast<u8>(level(i));
 }
 

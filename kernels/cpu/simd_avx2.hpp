@@ -65,8 +65,7 @@ TROUPE_INLINE vi broadcast_quad(const std::int8_t* p) {
 }
 TROUPE_INLINE vi bit_or(vi a, vi b) { return _mm256_or_si256(a, b); }
 /// (v >> Shift, or << -Shift) & mask, where the mask drops what crosses a byte.
-template <int Shift>
-TROUPE_INLINE vi field(vi v, std::int8_t mask) {
+template <int Shift> TROUPE_INLINE vi field(vi v, std::int8_t mask) {
     const vi m = _mm256_set1_epi8(mask);
     if constexpr (Shift > 0) v = _mm256_srli_epi16(v, Shift);
     if constexpr (Shift < 0) v = _mm256_slli_epi16(v, -Shift);
@@ -79,14 +78,12 @@ TROUPE_INLINE void settle(vi& v) { asm volatile("" : "+x"(v)); }
 // -- integer dot products -------------------------------------------------------------------------
 /// Exact sums over the two halves of a block of 32 = 8 quads of unsigned weights below 2^Bits (lane = row) times int8
 /// activations in [-127, 127]. Pairs stay in int16 while they cannot overflow: 2 * 127 * (2^Bits - 1) * quads < 2^15.
-template <int Bits>
-struct dot32 {
+template <int Bits> struct dot32 {
     static constexpr int quads = Bits <= 5 ? 4 : 2;
     static_assert(2 * 127 * ((1 << Bits) - 1) * quads < (1 << 15));
     vi pairs, sum[2];
 
-    template <int Q>
-    TROUPE_INLINE void add(vi w, vi a, vi ones) {
+    template <int Q> TROUPE_INLINE void add(vi w, vi a, vi ones) {
         const vi p = _mm256_maddubs_epi16(w, a);
         pairs = Q % quads == 0 ? p : _mm256_add_epi16(pairs, p);
         settle(pairs);
@@ -103,8 +100,7 @@ struct dot32 {
 struct dot32_signed {
     vi sum[2];
 
-    template <int Q>
-    TROUPE_INLINE void add(vi w, vi a, vi ones) {
+    template <int Q> TROUPE_INLINE void add(vi w, vi a, vi ones) {
         const vi s = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w)), ones);
         sum[Q / 4] = Q % 4 == 0 ? s : _mm256_add_epi32(sum[Q / 4], s);
         settle(sum[Q / 4]);
@@ -114,10 +110,7 @@ struct dot32_signed {
 TROUPE_INLINE vi int16_ones() { return _mm256_set1_epi16(1); }
 TROUPE_INLINE vi sub_i32(vi a, vi b) { return _mm256_sub_epi32(a, b); }
 /// a << Shift in every int32.
-template <int Shift>
-TROUPE_INLINE vi shift_left_i32(vi a) {
-    return _mm256_slli_epi32(a, Shift);
-}
+template <int Shift> TROUPE_INLINE vi shift_left_i32(vi a) { return _mm256_slli_epi32(a, Shift); }
 
 }  // namespace
 }  // namespace troupe::kernels::avx2

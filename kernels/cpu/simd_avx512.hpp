@@ -59,8 +59,7 @@ TROUPE_INLINE vi broadcast_quad(const std::int8_t* p) {
     return _mm512_set1_epi32(x);
 }
 TROUPE_INLINE vi bit_or(vi a, vi b) { return _mm512_or_si512(a, b); }
-template <int Shift>
-TROUPE_INLINE vi field(vi v, std::int8_t mask) {
+template <int Shift> TROUPE_INLINE vi field(vi v, std::int8_t mask) {
     const vi m = _mm512_set1_epi8(mask);
     if constexpr (Shift > 0) v = _mm512_srli_epi16(v, Shift);
     if constexpr (Shift < 0) v = _mm512_slli_epi16(v, -Shift);
@@ -68,12 +67,10 @@ TROUPE_INLINE vi field(vi v, std::int8_t mask) {
 }
 
 // -- integer dot products: vpdpbusd keeps 32-bit sums, so nothing can overflow --------------------
-template <int Bits>
-struct dot32 {
+template <int Bits> struct dot32 {
     vi sum[2];
 
-    template <int Q>
-    TROUPE_INLINE void add(vi w, vi a, vi) {
+    template <int Q> TROUPE_INLINE void add(vi w, vi a, vi) {
         sum[Q / 4] = _mm512_dpbusd_epi32(Q % 4 == 0 ? _mm512_setzero_si512() : sum[Q / 4], w, a);
     }
 };
@@ -83,10 +80,7 @@ using dot32_signed = dot32<8>;
 
 TROUPE_INLINE vi int16_ones() { return _mm512_setzero_si512(); }  // unused by dpbusd
 TROUPE_INLINE vi sub_i32(vi a, vi b) { return _mm512_sub_epi32(a, b); }
-template <int Shift>
-TROUPE_INLINE vi shift_left_i32(vi a) {
-    return _mm512_slli_epi32(a, Shift);
-}
+template <int Shift> TROUPE_INLINE vi shift_left_i32(vi a) { return _mm512_slli_epi32(a, Shift); }
 
 }  // namespace
 }  // namespace troupe::kernels::avx512

@@ -16,9 +16,9 @@ constexpr std::int64_t most_layers = 1024, most_width = 1 << 20, most_heads = 40
 constexpr std::int64_t head_dim_step = 16;
 
 std::string shape_text(std::span<const std::int64_t> shape) {
-  std::string text = "[";
-  for (const std::int64_t n : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
-  return text + "]";
+    std::string text = "[";
+    for (const std::int64_t n : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
+    return text + "]";
 }
 
 bool is_float(kernels::dtype type) { return !kernels::info(type).quantized; }
@@ -29,227 +29,230 @@ std::string layer_prefix(std::size_t layer) { return "blk." + std::to_string(lay
 
 builder::builder(const gguf_file& file, std::string_view architecture, kernels::dtype kv_type)
     : file_(file), architecture_(architecture), kv_type_(kv_type) {
-  const bool known = kv_type == kernels::dtype::f32 || kv_type == kernels::dtype::f16 ||
-                     kv_type == kernels::dtype::bf16 || kv_type == kernels::dtype::q8_0;
-  if (!known) refuse(errc::usage, "KV memory can be f32, f16, bf16 or q8_0", "kv-type");
+    const bool known = kv_type == kernels::dtype::f32 || kv_type == kernels::dtype::f16 ||
+                       kv_type == kernels::dtype::bf16 || kv_type == kernels::dtype::q8_0;
+    if (!known) refuse(errc::usage, "KV memory can be f32, f16, bf16 or q8_0", "kv-type");
 }
 
 void builder::refuse(errc code, std::string message, std::string param) {
-  if (!refusal_) refusal_ = fail(code, std::move(message), std::move(param));
+    if (!refusal_) refusal_ = fail(code, std::move(message), std::move(param));
 }
 
 template <class T> std::optional<T> builder::take(result<std::optional<T>> read) {
-  if (read) return *std::move(read);
-  refuse(read.error().code, read.error().message, read.error().param);
-  return std::nullopt;
+    if (read) return *std::move(read);
+    refuse(read.error().code, read.error().message, read.error().param);
+    return std::nullopt;
 }
 
 // -- hyper-parameters -----------------------------------------------------------------------------------------------
 
 std::int64_t builder::integer(std::string_view key, std::int64_t lowest, std::int64_t highest) {
-  if (!file_.type_of(full(key))) refuse(errc::model_malformed, "the file lacks '" + full(key) + "'", full(key));
-  return integer_or(key, lowest, lowest, highest);
+    if (!file_.type_of(full(key))) refuse(errc::model_malformed, "the file lacks '" + full(key) + "'", full(key));
+    return integer_or(key, lowest, lowest, highest);
 }
 
 std::int64_t builder::integer_or(
     std::string_view key, std::int64_t fallback, std::int64_t lowest, std::int64_t highest) {
-  const auto value = take(file_.get_int(full(key)));
-  if (!value) return fallback;
-  if (*value >= lowest && *value <= highest) return *value;
-  refuse(errc::model_malformed,
-      "'" + full(key) + "' is " + std::to_string(*value) + ", not in " + std::to_string(lowest) + ".." +
-          std::to_string(highest),
-      full(key));
-  return lowest;
+    const auto value = take(file_.get_int(full(key)));
+    if (!value) return fallback;
+    if (*value >= lowest && *value <= highest) return *value;
+    refuse(errc::model_malformed,
+        "'" + full(key) + "' is " + std::to_string(*value) + ", not in " + std::to_string(lowest) + ".." +
+            std::to_string(highest),
+        full(key));
+    return lowest;
 }
 
 double builder::number(std::string_view key, double lowest, double highest) {
-  if (!file_.type_of(full(key))) refuse(errc::model_malformed, "the file lacks '" + full(key) + "'", full(key));
-  return number_or(key, lowest, lowest, highest);
+    if (!file_.type_of(full(key))) refuse(errc::model_malformed, "the file lacks '" + full(key) + "'", full(key));
+    return number_or(key, lowest, lowest, highest);
 }
 
 double builder::number_or(std::string_view key, double fallback, double lowest, double highest) {
-  const auto value = take(file_.get_float(full(key)));
-  if (!value) return fallback;
-  if (*value >= lowest && *value <= highest) return *value;  // false for NaN
-  refuse(errc::model_malformed, "'" + full(key) + "' is " + std::to_string(*value) + ", not in a sensible range",
-      full(key));
-  return lowest;
+    const auto value = take(file_.get_float(full(key)));
+    if (!value) return fallback;
+    if (*value >= lowest && *value <= highest) return *value;  // false for NaN
+    refuse(errc::model_malformed, "'" + full(key) + "' is " + std::to_string(*value) + ", not in a sensible range",
+        full(key));
+    return lowest;
 }
 
 std::string builder::text_or(std::string_view key, std::string_view fallback) {
-  return std::string(take(file_.get_string(full(key))).value_or(fallback));
+    return std::string(take(file_.get_string(full(key))).value_or(fallback));
 }
 
 decoder_dims builder::read_dims() {
-  decoder_dims& d = dims_;
-  const auto read = [&](std::string_view key, std::int64_t highest) {
-    return static_cast<std::int32_t>(integer(key, 1, highest));
-  };
-  d.n_layers = read("block_count", most_layers);
-  d.n_embd = read("embedding_length", most_width);
-  d.n_ff = read("feed_forward_length", most_width);
-  d.n_heads = read("attention.head_count", most_heads);
-  d.n_kv_heads = static_cast<std::int32_t>(integer_or("attention.head_count_kv", d.n_heads, 1, most_heads));
-  d.n_ctx_train = read("context_length", most_context);
-  d.eps = static_cast<float>(number("attention.layer_norm_rms_epsilon", 1e-12, 1.0));
-  const std::int64_t implied = std::clamp<std::int64_t>(d.n_embd / d.n_heads, 1, most_head_dim);
-  d.head_dim = static_cast<std::int32_t>(integer_or("attention.key_length", implied, 1, most_head_dim));
-  check_heads(file_.type_of(full("attention.key_length")).has_value());
-  if (integer_or("attention.value_length", d.head_dim, 1, most_head_dim) != d.head_dim)
-    refuse(errc::model_unsupported, "heads whose keys and values differ in length are not built for " + architecture_);
-  check_vocabulary();
-  return d;
+    decoder_dims& d = dims_;
+    const auto read = [&](std::string_view key, std::int64_t highest) {
+        return static_cast<std::int32_t>(integer(key, 1, highest));
+    };
+    d.n_layers = read("block_count", most_layers);
+    d.n_embd = read("embedding_length", most_width);
+    d.n_ff = read("feed_forward_length", most_width);
+    d.n_heads = read("attention.head_count", most_heads);
+    d.n_kv_heads = static_cast<std::int32_t>(integer_or("attention.head_count_kv", d.n_heads, 1, most_heads));
+    d.n_ctx_train = read("context_length", most_context);
+    d.eps = static_cast<float>(number("attention.layer_norm_rms_epsilon", 1e-12, 1.0));
+    const std::int64_t implied = std::clamp<std::int64_t>(d.n_embd / d.n_heads, 1, most_head_dim);
+    d.head_dim = static_cast<std::int32_t>(integer_or("attention.key_length", implied, 1, most_head_dim));
+    check_heads(file_.type_of(full("attention.key_length")).has_value());
+    if (integer_or("attention.value_length", d.head_dim, 1, most_head_dim) != d.head_dim)
+        refuse(
+            errc::model_unsupported, "heads whose keys and values differ in length are not built for " + architecture_);
+    check_vocabulary();
+    return d;
 }
 
 void builder::check_heads(bool head_dim_given) {
-  const decoder_dims& d = dims_;
-  if (!head_dim_given && d.n_embd % d.n_heads != 0)
-    refuse(errc::model_malformed,
-        "embedding_length " + std::to_string(d.n_embd) + " is no multiple of head_count " + std::to_string(d.n_heads),
-        full("attention.head_count"));
-  if (d.n_heads % d.n_kv_heads != 0)
-    refuse(errc::model_malformed,
-        "head_count " + std::to_string(d.n_heads) + " is no multiple of head_count_kv " + std::to_string(d.n_kv_heads),
-        full("attention.head_count_kv"));
-  const std::int64_t step = kv_type_ == kernels::dtype::q8_0 ? 32 : head_dim_step;
-  if (d.head_dim % step != 0)
-    refuse(errc::model_unsupported, "heads of " + std::to_string(d.head_dim) +
-                                        " values; with this KV type multiples of " + std::to_string(step) +
-                                        " are supported");
+    const decoder_dims& d = dims_;
+    if (!head_dim_given && d.n_embd % d.n_heads != 0)
+        refuse(errc::model_malformed,
+            "embedding_length " + std::to_string(d.n_embd) + " is no multiple of head_count " +
+                std::to_string(d.n_heads),
+            full("attention.head_count"));
+    if (d.n_heads % d.n_kv_heads != 0)
+        refuse(errc::model_malformed,
+            "head_count " + std::to_string(d.n_heads) + " is no multiple of head_count_kv " +
+                std::to_string(d.n_kv_heads),
+            full("attention.head_count_kv"));
+    const std::int64_t step = kv_type_ == kernels::dtype::q8_0 ? 32 : head_dim_step;
+    if (d.head_dim % step != 0)
+        refuse(errc::model_unsupported, "heads of " + std::to_string(d.head_dim) +
+                                            " values; with this KV type multiples of " + std::to_string(step) +
+                                            " are supported");
 }
 
 void builder::check_vocabulary() {
-  const gguf_tensor* t = file_.tensor("token_embd.weight");
-  if (t == nullptr)
-    return refuse(errc::model_malformed, "the file lacks tensor 'token_embd.weight'", "token_embd.weight");
-  const std::int64_t rows = t->rows();
-  if (rows > most_vocab) return refuse(errc::model_malformed, "a vocabulary of " + std::to_string(rows) + " tokens");
-  dims_.n_vocab = static_cast<std::int32_t>(rows);
-  const auto compare = [&](std::int64_t count, const std::string& what) {
-    if (count != rows)
-      refuse(errc::model_malformed,
-          what + " has " + std::to_string(count) + " tokens, token_embd.weight " + std::to_string(rows),
-          "token_embd.weight");
-  };
-  compare(integer_or("vocab_size", rows, 1, most_vocab), "'" + full("vocab_size") + "'");
-  if (const auto tokens = take(file_.get_strings("tokenizer.ggml.tokens")))
-    compare(static_cast<std::int64_t>(tokens->size()), "the tokenizer");
+    const gguf_tensor* t = file_.tensor("token_embd.weight");
+    if (t == nullptr)
+        return refuse(errc::model_malformed, "the file lacks tensor 'token_embd.weight'", "token_embd.weight");
+    const std::int64_t rows = t->rows();
+    if (rows > most_vocab) return refuse(errc::model_malformed, "a vocabulary of " + std::to_string(rows) + " tokens");
+    dims_.n_vocab = static_cast<std::int32_t>(rows);
+    const auto compare = [&](std::int64_t count, const std::string& what) {
+        if (count != rows)
+            refuse(errc::model_malformed,
+                what + " has " + std::to_string(count) + " tokens, token_embd.weight " + std::to_string(rows),
+                "token_embd.weight");
+    };
+    compare(integer_or("vocab_size", rows, 1, most_vocab), "'" + full("vocab_size") + "'");
+    if (const auto tokens = take(file_.get_strings("tokenizer.ggml.tokens")))
+        compare(static_cast<std::int64_t>(tokens->size()), "the tokenizer");
 }
 
 double builder::linear_rope_factor() {
-  const std::string type = text_or("rope.scaling.type", "none");
-  // Files older than rope.scaling.type carry a bare factor, and it is linear.
-  const double old = number_or("rope.scale_linear", 1.0, 1e-3, 1e6);
-  if (type == "none") return old;
-  if (type == "linear") return number_or("rope.scaling.factor", old, 1e-3, 1e6);
-  refuse(errc::model_unsupported, "rope scaling '" + type + "' is not built for " + architecture_,
-      full("rope.scaling.type"));
-  return 1.0;
+    const std::string type = text_or("rope.scaling.type", "none");
+    // Files older than rope.scaling.type carry a bare factor, and it is linear.
+    const double old = number_or("rope.scale_linear", 1.0, 1e-3, 1e6);
+    if (type == "none") return old;
+    if (type == "linear") return number_or("rope.scaling.factor", old, 1e-3, 1e6);
+    refuse(errc::model_unsupported, "rope scaling '" + type + "' is not built for " + architecture_,
+        full("rope.scaling.type"));
+    return 1.0;
 }
 
 rope_spec builder::read_rope(double base, double factor, int head_dim, kernels::rope_pairs pairs) {
-  const std::int64_t rotated = integer_or("rope.dimension_count", head_dim, 2, most_head_dim);
-  if (rotated % 2 != 0 || rotated > head_dim)
-    refuse(errc::model_malformed,
-        "rope over " + std::to_string(rotated) + " of " + std::to_string(head_dim) + " values",
-        full("rope.dimension_count"));
-  rope_spec spec;
-  spec.pairs = pairs;
-  for (std::int64_t i = 0; i < std::min<std::int64_t>(rotated, head_dim) / 2; ++i)
-    spec.inv_freq.push_back(std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(rotated)) / factor);
-  return spec;
+    const std::int64_t rotated = integer_or("rope.dimension_count", head_dim, 2, most_head_dim);
+    if (rotated % 2 != 0 || rotated > head_dim)
+        refuse(errc::model_malformed,
+            "rope over " + std::to_string(rotated) + " of " + std::to_string(head_dim) + " values",
+            full("rope.dimension_count"));
+    rope_spec spec;
+    spec.pairs = pairs;
+    for (std::int64_t i = 0; i < std::min<std::int64_t>(rotated, head_dim) / 2; ++i)
+        spec.inv_freq.push_back(std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(rotated)) / factor);
+    return spec;
 }
 
 // -- tensors ----------------------------------------------------------------------------------------------------------
 
 const gguf_tensor* builder::find(const std::string& name, std::initializer_list<std::int64_t> shape) {
-  const gguf_tensor* t = file_.tensor(name);
-  if (t == nullptr) {
-    refuse(errc::model_malformed, "the file lacks tensor '" + name + "'", name);
+    const gguf_tensor* t = file_.tensor(name);
+    if (t == nullptr) {
+        refuse(errc::model_malformed, "the file lacks tensor '" + name + "'", name);
+        return nullptr;
+    }
+    used_.insert(t);
+    std::vector<std::int64_t> found = t->shape;
+    while (found.size() > shape.size() && found.back() == 1) found.pop_back();
+    if (std::equal(found.begin(), found.end(), shape.begin(), shape.end())) return t;
+    refuse(errc::model_malformed,
+        "tensor '" + name + "' has shape " + shape_text(t->shape) + ", not " + shape_text(shape), name);
     return nullptr;
-  }
-  used_.insert(t);
-  std::vector<std::int64_t> found = t->shape;
-  while (found.size() > shape.size() && found.back() == 1) found.pop_back();
-  if (std::equal(found.begin(), found.end(), shape.begin(), shape.end())) return t;
-  refuse(errc::model_malformed,
-      "tensor '" + name + "' has shape " + shape_text(t->shape) + ", not " + shape_text(shape), name);
-  return nullptr;
 }
 
 void builder::embed(embedding& target, const std::string& name, std::int64_t vocab, std::int64_t cols) {
-  if (const gguf_tensor* t = find(name, {cols, vocab})) target = {t->type, cols, t->data.data()};
+    if (const gguf_tensor* t = find(name, {cols, vocab})) target = {t->type, cols, t->data.data()};
 }
 
 void builder::matrix(kernels::weight& target, const std::string& name, std::int64_t rows, std::int64_t cols) {
-  if (const gguf_tensor* t = find(name, {cols, rows})) weights_.add_matrix(*t, target);
+    if (const gguf_tensor* t = find(name, {cols, rows})) weights_.add_matrix(*t, target);
 }
 
 void builder::vector(const float*& target, const std::string& name, std::int64_t n) {
-  const gguf_tensor* t = find(name, {n});
-  if (t == nullptr) return;
-  if (is_float(t->type)) return weights_.add_vector(*t, target);
-  refuse(errc::model_unsupported,
-      "tensor '" + name + "' has type " + std::string(kernels::info(t->type).name) +
-          "; norms and biases can be f32, f16 or bf16",
-      name);
+    const gguf_tensor* t = find(name, {n});
+    if (t == nullptr) return;
+    if (is_float(t->type)) return weights_.add_vector(*t, target);
+    refuse(errc::model_unsupported,
+        "tensor '" + name + "' has type " + std::string(kernels::info(t->type).name) +
+            "; norms and biases can be f32, f16 or bf16",
+        name);
 }
 
 void builder::optional_vector(const float*& target, const std::string& name, std::int64_t n) {
-  if (has(name)) vector(target, name, n);
+    if (has(name)) vector(target, name, n);
 }
 
 std::vector<float> builder::optional_values(const std::string& name, std::int64_t n) {
-  if (!has(name)) return {};
-  const gguf_tensor* t = find(name, {n});
-  if (t == nullptr) return {};
-  std::vector<float> values(static_cast<std::size_t>(n));
-  kernels::dequantize(t->type, t->data.data(), n, values.data());
-  return values;
+    if (!has(name)) return {};
+    const gguf_tensor* t = find(name, {n});
+    if (t == nullptr) return {};
+    std::vector<float> values(static_cast<std::size_t>(n));
+    kernels::dequantize(t->type, t->data.data(), n, values.data());
+    return values;
 }
 
 void builder::output(kernels::weight& target, std::int64_t vocab, std::int64_t cols) {
-  matrix(target, has("output.weight") ? "output.weight" : "token_embd.weight", vocab, cols);
+    matrix(target, has("output.weight") ? "output.weight" : "token_embd.weight", vocab, cols);
 }
 
 // -- KV and activations -----------------------------------------------------------------------------------------------
 
 std::vector<attention_slot> builder::attention(
     const decoder_dims& dims, float scale, float softcap, std::span<const std::int32_t> window_of_layer) {
-  const kernels::kv_geometry kv{kv_type_, dims.n_kv_heads, dims.head_dim};
-  std::vector<std::int32_t> windows(window_of_layer.begin(), window_of_layer.end());
-  std::sort(windows.begin(), windows.end());
-  windows.erase(std::unique(windows.begin(), windows.end()), windows.end());
-  groups_.clear();
-  for (const std::int32_t w : windows) groups_.push_back({.window = w});
-  std::vector<attention_slot> slots;
-  if (refusal_) return std::vector<attention_slot>(window_of_layer.size());  // the geometry may be nonsense
-  for (const std::int32_t w : window_of_layer) {
-    const auto g = static_cast<std::size_t>(std::lower_bound(windows.begin(), windows.end(), w) - windows.begin());
-    slots.push_back({g, {.kv = kv,
-                            .n_heads = dims.n_heads,
-                            .scale = scale,
-                            .softcap = softcap,
-                            .window = w,
-                            .layer_offset = groups_[g].block_bytes}});
-    groups_[g].block_bytes += kernels::kv_layer_block_bytes(kv);
-    ++groups_[g].n_layers;
-  }
-  return slots;
+    const kernels::kv_geometry kv{kv_type_, dims.n_kv_heads, dims.head_dim};
+    std::vector<std::int32_t> windows(window_of_layer.begin(), window_of_layer.end());
+    std::sort(windows.begin(), windows.end());
+    windows.erase(std::unique(windows.begin(), windows.end()), windows.end());
+    groups_.clear();
+    for (const std::int32_t w : windows) groups_.push_back({.window = w});
+    std::vector<attention_slot> slots;
+    if (refusal_) return std::vector<attention_slot>(window_of_layer.size());  // the geometry may be nonsense
+    for (const std::int32_t w : window_of_layer) {
+        const auto g = static_cast<std::size_t>(std::lower_bound(windows.begin(), windows.end(), w) - windows.begin());
+        slots.push_back({g, {.kv = kv,
+                                .n_heads = dims.n_heads,
+                                .scale = scale,
+                                .softcap = softcap,
+                                .window = w,
+                                .layer_offset = groups_[g].block_bytes}});
+        groups_[g].block_bytes += kernels::kv_layer_block_bytes(kv);
+        ++groups_[g].n_layers;
+    }
+    return slots;
 }
 
 void builder::activation(float*& target, std::int64_t width) { activations_.push_back({&target, width}); }
 
 result<void> builder::finish() {
-  if (refusal_) return *refusal_;
-  for (const gguf_tensor& t : file_.tensors())
-    if (!used_.contains(&t))
-      return fail(errc::model_unsupported,
-          "tensor " + detail::printable_name(t.name) + " has no place in this build's " + architecture_ + " with " +
-              std::to_string(dims_.n_layers) + " layers",
-          t.name);
-  return {};
+    if (refusal_) return *refusal_;
+    for (const gguf_tensor& t : file_.tensors())
+        if (!used_.contains(&t))
+            return fail(errc::model_unsupported,
+                "tensor " + detail::printable_name(t.name) + " has no place in this build's " + architecture_ +
+                    " with " + std::to_string(dims_.n_layers) + " layers",
+                t.name);
+    return {};
 }
 
 }  // namespace troupe::model

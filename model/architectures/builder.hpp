@@ -22,80 +22,80 @@ namespace troupe::model {
 
 /// The sizes nearly every family has. Read by builder::read_dims.
 struct decoder_dims {
-  std::int32_t n_layers = 1, n_embd = 1, n_heads = 1, n_kv_heads = 1, head_dim = 16, n_ff = 1, n_vocab = 1,
-               n_ctx_train = 1;
-  float eps = 1e-6f;
-  std::int64_t q_width() const { return static_cast<std::int64_t>(n_heads) * head_dim; }
-  std::int64_t kv_width() const { return static_cast<std::int64_t>(n_kv_heads) * head_dim; }
+    std::int32_t n_layers = 1, n_embd = 1, n_heads = 1, n_kv_heads = 1, head_dim = 16, n_ff = 1, n_vocab = 1,
+                 n_ctx_train = 1;
+    float eps = 1e-6f;
+    std::int64_t q_width() const { return static_cast<std::int64_t>(n_heads) * head_dim; }
+    std::int64_t kv_width() const { return static_cast<std::int64_t>(n_kv_heads) * head_dim; }
 };
 
 class builder {
  public:
-  builder(const gguf_file& file, std::string_view architecture, kernels::dtype kv_type);
+    builder(const gguf_file& file, std::string_view architecture, kernels::dtype kv_type);
 
-  // -- hyper-parameters: "block_count" stands for "<architecture>.block_count" -----------------------------------
-  std::int64_t integer(std::string_view key, std::int64_t lowest, std::int64_t highest);
-  std::int64_t integer_or(std::string_view key, std::int64_t fallback, std::int64_t lowest, std::int64_t highest);
-  double number(std::string_view key, double lowest, double highest);
-  double number_or(std::string_view key, double fallback, double lowest, double highest);
-  std::string text_or(std::string_view key, std::string_view fallback);
-  /// block_count, embedding_length, feed_forward_length, attention.*, context_length, and the vocabulary from
-  /// token_embd.weight (checked against vocab_size and the tokenizer's list).
-  decoder_dims read_dims();
-  /// base^(-2i/d) for the d rotated dimensions of rope.dimension_count (default: head_dim), divided by `factor`.
-  rope_spec read_rope(double base, double factor, int head_dim, kernels::rope_pairs pairs);
-  /// rope.scaling.factor where rope.scaling.type is linear, 1 where it is none; other types are not built.
-  double linear_rope_factor();
+    // -- hyper-parameters: "block_count" stands for "<architecture>.block_count" -----------------------------------
+    std::int64_t integer(std::string_view key, std::int64_t lowest, std::int64_t highest);
+    std::int64_t integer_or(std::string_view key, std::int64_t fallback, std::int64_t lowest, std::int64_t highest);
+    double number(std::string_view key, double lowest, double highest);
+    double number_or(std::string_view key, double fallback, double lowest, double highest);
+    std::string text_or(std::string_view key, std::string_view fallback);
+    /// block_count, embedding_length, feed_forward_length, attention.*, context_length, and the vocabulary from
+    /// token_embd.weight (checked against vocab_size and the tokenizer's list).
+    decoder_dims read_dims();
+    /// base^(-2i/d) for the d rotated dimensions of rope.dimension_count (default: head_dim), divided by `factor`.
+    rope_spec read_rope(double base, double factor, int head_dim, kernels::rope_pairs pairs);
+    /// rope.scaling.factor where rope.scaling.type is linear, 1 where it is none; other types are not built.
+    double linear_rope_factor();
 
-  // -- tensors ---------------------------------------------------------------------------------------------------
-  bool has(std::string_view name) const { return file_.tensor(name) != nullptr; }
-  void embed(embedding& target, const std::string& name, std::int64_t vocab, std::int64_t cols);
-  void matrix(kernels::weight& target, const std::string& name, std::int64_t rows, std::int64_t cols);
-  void vector(const float*& target, const std::string& name, std::int64_t n);
-  /// Left null if the file has no such tensor.
-  void optional_vector(const float*& target, const std::string& name, std::int64_t n);
-  /// A small table that is wanted now (rotary factors); empty if absent.
-  std::vector<float> optional_values(const std::string& name, std::int64_t n);
-  /// "output.weight", or the embedding matrix again where they are tied.
-  void output(kernels::weight& target, std::int64_t vocab, std::int64_t cols);
+    // -- tensors ---------------------------------------------------------------------------------------------------
+    bool has(std::string_view name) const { return file_.tensor(name) != nullptr; }
+    void embed(embedding& target, const std::string& name, std::int64_t vocab, std::int64_t cols);
+    void matrix(kernels::weight& target, const std::string& name, std::int64_t rows, std::int64_t cols);
+    void vector(const float*& target, const std::string& name, std::int64_t n);
+    /// Left null if the file has no such tensor.
+    void optional_vector(const float*& target, const std::string& name, std::int64_t n);
+    /// A small table that is wanted now (rotary factors); empty if absent.
+    std::vector<float> optional_values(const std::string& name, std::int64_t n);
+    /// "output.weight", or the embedding matrix again where they are tied.
+    void output(kernels::weight& target, std::int64_t vocab, std::int64_t cols);
 
-  // -- KV and activations ----------------------------------------------------------------------------------------
-  /// One slot a layer. Layers with equal windows form a group; full attention (0) is the first group.
-  std::vector<attention_slot> attention(
-      const decoder_dims& dims, float scale, float softcap, std::span<const std::int32_t> window_of_layer);
-  /// A buffer [max_rows][width] that lives as long as the model.
-  void activation(float*& target, std::int64_t width);
+    // -- KV and activations ----------------------------------------------------------------------------------------
+    /// One slot a layer. Layers with equal windows form a group; full attention (0) is the first group.
+    std::vector<attention_slot> attention(
+        const decoder_dims& dims, float scale, float softcap, std::span<const std::int32_t> window_of_layer);
+    /// A buffer [max_rows][width] that lives as long as the model.
+    void activation(float*& target, std::int64_t width);
 
-  void refuse(errc code, std::string message, std::string param = {});
-  /// After describe: the first refusal, or a tensor nobody asked for (it would change the result if it were used).
-  result<void> finish();
+    void refuse(errc code, std::string message, std::string param = {});
+    /// After describe: the first refusal, or a tensor nobody asked for (it would change the result if it were used).
+    result<void> finish();
 
-  // -- for model.cpp ---------------------------------------------------------------------------------------------
-  struct buffer {
-    float** target;
-    std::int64_t width;
-  };
-  const decoder_dims& dims() const { return dims_; }
-  const weight_plan& weights() const { return weights_; }
-  std::span<const buffer> activations() const { return activations_; }
-  std::span<const layer_group> groups() const { return groups_; }
+    // -- for model.cpp ---------------------------------------------------------------------------------------------
+    struct buffer {
+        float** target;
+        std::int64_t width;
+    };
+    const decoder_dims& dims() const { return dims_; }
+    const weight_plan& weights() const { return weights_; }
+    std::span<const buffer> activations() const { return activations_; }
+    std::span<const layer_group> groups() const { return groups_; }
 
  private:
-  std::string full(std::string_view key) const { return architecture_ + "." + std::string(key); }
-  template <class T> std::optional<T> take(result<std::optional<T>> read);
-  const gguf_tensor* find(const std::string& name, std::initializer_list<std::int64_t> shape);
-  void check_vocabulary();
-  void check_heads(bool head_dim_given);
+    std::string full(std::string_view key) const { return architecture_ + "." + std::string(key); }
+    template <class T> std::optional<T> take(result<std::optional<T>> read);
+    const gguf_tensor* find(const std::string& name, std::initializer_list<std::int64_t> shape);
+    void check_vocabulary();
+    void check_heads(bool head_dim_given);
 
-  const gguf_file& file_;
-  std::string architecture_;
-  kernels::dtype kv_type_;
-  std::optional<error> refusal_;
-  decoder_dims dims_;
-  weight_plan weights_;
-  std::vector<buffer> activations_;
-  std::vector<layer_group> groups_;
-  std::unordered_set<const gguf_tensor*> used_;
+    const gguf_file& file_;
+    std::string architecture_;
+    kernels::dtype kv_type_;
+    std::optional<error> refusal_;
+    decoder_dims dims_;
+    weight_plan weights_;
+    std::vector<buffer> activations_;
+    std::vector<layer_group> groups_;
+    std::unordered_set<const gguf_tensor*> used_;
 };
 
 /// "blk.7."

@@ -7,8 +7,8 @@
 namespace troupe::model {
 
 std::span<const architecture* const> architectures() {
-  static constexpr std::array<const architecture*, 2> all = {&llama_architecture, &gemma3_architecture};
-  return all;
+    static constexpr std::array<const architecture*, 2> all = {&llama_architecture, &gemma3_architecture};
+    return all;
 }
 
 }  // namespace troupe::model

@@ -9,68 +9,69 @@
 namespace troupe::model {
 
 void step::embed(const embedding& e, float scale, float* y) {
-  ops_.embed(context_, e.type, e.cols, e.rows, rows_.ids.data(), n_, scale, y);
+    ops_.embed(context_, e.type, e.cols, e.rows, rows_.ids.data(), n_, scale, y);
 }
 
 void step::rope_angles(const rope_spec& rope, float* angles) {
-  ops_.rope_angles(context_, rope.inv_freq.data(), rope.half(), rows_.pos.data(), n_, angles);
+    ops_.rope_angles(context_, rope.inv_freq.data(), rope.half(), rows_.pos.data(), n_, angles);
 }
 
 void step::norm(const float* x, const float* w, std::int64_t dim, float eps, float* y, std::int64_t per_row) {
-  if (n_ > 0) ops_.rms_norm(context_, x, w, n_ * per_row, dim, eps, y);
+    if (n_ > 0) ops_.rms_norm(context_, x, w, n_ * per_row, dim, eps, y);
 }
 
 void step::linear(const float* x, std::initializer_list<kernels::linear_job> jobs) {
-  constexpr std::size_t most = 4;
-  CHECK(jobs.size() >= 1 && jobs.size() <= most);
-  if (n_ == 0) return;
-  std::array<kernels::linear_job, most> dense;
-  std::size_t count = 0;
-  for (kernels::linear_job job : jobs) {
-    if (job.ldy == 0) job.ldy = job.w->rows;
-    dense[count++] = job;
-  }
-  ops_.linear(context_, x, n_, dense[0].w->cols, dense.data(), static_cast<int>(count));
+    constexpr std::size_t most = 4;
+    CHECK(jobs.size() >= 1 && jobs.size() <= most);
+    if (n_ == 0) return;
+    std::array<kernels::linear_job, most> dense;
+    std::size_t count = 0;
+    for (kernels::linear_job job : jobs) {
+        if (job.ldy == 0) job.ldy = job.w->rows;
+        dense[count++] = job;
+    }
+    ops_.linear(context_, x, n_, dense[0].w->cols, dense.data(), static_cast<int>(count));
 }
 
 void step::rope(float* x, int n_heads, int head_dim, const rope_spec& rope, const float* angles) {
-  if (n_ > 0) ops_.rope(context_, x, n_, n_heads, head_dim, rope.half(), rope.pairs, angles);
+    if (n_ > 0) ops_.rope(context_, x, n_, n_heads, head_dim, rope.half(), rope.pairs, angles);
 }
 
 void step::attend(const attention_slot& slot, const float* q, const float* k, const float* v, float* out) {
-  const kernels::attention_seq* seqs = rows_.seqs[slot.group];
-  ops_.kv_store(context_, slot.params.kv, slot.params.layer_offset, seqs, rows_.n_seqs, k, v);
-  ops_.attention(context_, slot.params, seqs, rows_.n_seqs, q, out);
+    const kernels::attention_seq* seqs = rows_.seqs[slot.group];
+    ops_.kv_store(context_, slot.params.kv, slot.params.layer_offset, seqs, rows_.n_seqs, k, v);
+    ops_.attention(context_, slot.params, seqs, rows_.n_seqs, q, out);
 }
 
 void step::gated(kernels::gate kind, const float* g, const float* u, std::int64_t dim, float* y) {
-  if (n_ > 0) ops_.gated(context_, kind, g, u, n_, dim, y);
+    if (n_ > 0) ops_.gated(context_, kind, g, u, n_, dim, y);
 }
 
 void step::add(float* x, const float* y, std::int64_t dim) {
-  if (n_ > 0) ops_.add(context_, x, y, n_, dim);
+    if (n_ > 0) ops_.add(context_, x, y, n_, dim);
 }
 
 void step::keep_logit_rows(std::initializer_list<slice> slices) {
-  CHECK(n_ == static_cast<std::int64_t>(rows_.ids.size()), "rows are dropped once");
-  n_ = static_cast<std::int64_t>(rows_.logit_rows.size());
-  // Ascending, so a row never lands on one that is still to be moved.
-  for (const slice& s : slices)
-    for (std::int64_t i = 0; i < n_; ++i)
-      if (const std::int64_t from = rows_.logit_rows[static_cast<std::size_t>(i)]; from != i)
-        std::memcpy(s.data + i * s.width, s.data + from * s.width, static_cast<std::size_t>(s.width) * sizeof(float));
+    CHECK(n_ == static_cast<std::int64_t>(rows_.ids.size()), "rows are dropped once");
+    n_ = static_cast<std::int64_t>(rows_.logit_rows.size());
+    // Ascending, so a row never lands on one that is still to be moved.
+    for (const slice& s : slices)
+        for (std::int64_t i = 0; i < n_; ++i)
+            if (const std::int64_t from = rows_.logit_rows[static_cast<std::size_t>(i)]; from != i)
+                std::memcpy(
+                    s.data + i * s.width, s.data + from * s.width, static_cast<std::size_t>(s.width) * sizeof(float));
 }
 
 void step::head(float* x, const float* w, std::int64_t dim, float eps, const kernels::weight& output, float cap) {
-  if (n_ == 0) return;
-  CHECK(n_ == static_cast<std::int64_t>(rows_.logit_rows.size()), "keep_logit_rows comes first");
-  norm(x, w, dim, eps, x);
-  linear(x, {{&output, nullptr, rows_.logits, output.rows}});
-  if (cap > 0) ops_.softcap(context_, rows_.logits, n_, output.rows, cap);
+    if (n_ == 0) return;
+    CHECK(n_ == static_cast<std::int64_t>(rows_.logit_rows.size()), "keep_logit_rows comes first");
+    norm(x, w, dim, eps, x);
+    linear(x, {{&output, nullptr, rows_.logits, output.rows}});
+    if (cap > 0) ops_.softcap(context_, rows_.logits, n_, output.rows, cap);
 }
 
 void step::layer_done() {
-  if (rows_.progress != nullptr) rows_.progress->fetch_add(1, std::memory_order_relaxed);
+    if (rows_.progress != nullptr) rows_.progress->fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace troupe::model

@@ -13,68 +13,68 @@ namespace troupe::model {
 
 /// Token embeddings stay in the file's layout and map: only the rows a step needs are read.
 struct embedding {
-  kernels::dtype type{};
-  std::int64_t cols = 0;
-  const std::byte* rows = nullptr;
+    kernels::dtype type{};
+    std::int64_t cols = 0;
+    const std::byte* rows = nullptr;
 };
 
 /// Rotary frequencies of a layer kind: made once at load, in double, by absolute position (design section 8, rule 5).
 struct rope_spec {
-  std::vector<double> inv_freq;  ///< rotated dims / 2
-  kernels::rope_pairs pairs = kernels::rope_pairs::adjacent;
-  int half() const { return static_cast<int>(inv_freq.size()); }
+    std::vector<double> inv_freq;  ///< rotated dims / 2
+    kernels::rope_pairs pairs = kernels::rope_pairs::adjacent;
+    int half() const { return static_cast<int>(inv_freq.size()); }
 };
 
 /// Where a layer keeps its keys and values, and how it scores them.
 struct attention_slot {
-  std::size_t group = 0;  ///< of kv_layout
-  kernels::attention_params params;
+    std::size_t group = 0;  ///< of kv_layout
+    kernels::attention_params params;
 };
 
 class step {
  public:
-  struct rows_view {
-    std::span<const std::int32_t> ids;  ///< token of each row
-    std::span<const std::int32_t> pos;  ///< absolute position of each row
-    std::span<const std::int32_t> logit_rows;
-    std::span<const kernels::attention_seq* const> seqs;  ///< one array a layer group
-    int n_seqs = 0;
-    float* logits = nullptr;  ///< [logit_rows.size()][n_vocab]
-    std::atomic<std::uint64_t>* progress = nullptr;
-  };
-  struct slice {
-    float* data;
-    std::int64_t width;
-  };
+    struct rows_view {
+        std::span<const std::int32_t> ids;  ///< token of each row
+        std::span<const std::int32_t> pos;  ///< absolute position of each row
+        std::span<const std::int32_t> logit_rows;
+        std::span<const kernels::attention_seq* const> seqs;  ///< one array a layer group
+        int n_seqs = 0;
+        float* logits = nullptr;  ///< [logit_rows.size()][n_vocab]
+        std::atomic<std::uint64_t>* progress = nullptr;
+    };
+    struct slice {
+        float* data;
+        std::int64_t width;
+    };
 
-  step(const kernels::ops& ops, kernels::context& context, const rows_view& rows)
-      : ops_(ops), context_(context), rows_(rows), n_(static_cast<std::int64_t>(rows.ids.size())) {}
+    step(const kernels::ops& ops, kernels::context& context, const rows_view& rows)
+        : ops_(ops), context_(context), rows_(rows), n_(static_cast<std::int64_t>(rows.ids.size())) {}
 
-  void embed(const embedding& e, float scale, float* y);
-  void rope_angles(const rope_spec& rope, float* angles);
-  /// RMS norm of rows of `dim` values; `per_row` of them a token (heads).
-  void norm(const float* x, const float* w, std::int64_t dim, float eps, float* y, std::int64_t per_row = 1);
-  /// All jobs read x[n][cols]; y is dense.
-  void linear(const float* x, std::initializer_list<kernels::linear_job> jobs);
-  void rope(float* x, int n_heads, int head_dim, const rope_spec& rope, const float* angles);
-  /// Stores k and v, then attends over everything stored so far.
-  void attend(const attention_slot& slot, const float* q, const float* k, const float* v, float* out);
-  void gated(kernels::gate kind, const float* g, const float* u, std::int64_t dim, float* y);
-  void add(float* x, const float* y, std::int64_t dim);
+    void embed(const embedding& e, float scale, float* y);
+    void rope_angles(const rope_spec& rope, float* angles);
+    /// RMS norm of rows of `dim` values; `per_row` of them a token (heads).
+    void norm(const float* x, const float* w, std::int64_t dim, float eps, float* y, std::int64_t per_row = 1);
+    /// All jobs read x[n][cols]; y is dense.
+    void linear(const float* x, std::initializer_list<kernels::linear_job> jobs);
+    void rope(float* x, int n_heads, int head_dim, const rope_spec& rope, const float* angles);
+    /// Stores k and v, then attends over everything stored so far.
+    void attend(const attention_slot& slot, const float* q, const float* k, const float* v, float* out);
+    void gated(kernels::gate kind, const float* g, const float* u, std::int64_t dim, float* y);
+    void add(float* x, const float* y, std::int64_t dim);
 
-  /// From here on only the rows whose logits are wanted: moves them to the front of every slice. Called in the last
-  /// layer once its K and V are stored.
-  void keep_logit_rows(std::initializer_list<slice> slices);
-  /// Final norm and output matrix on the kept rows, into the caller's logits. `cap` 0: none.
-  void head(float* x, const float* w, std::int64_t dim, float eps, const kernels::weight& output, float cap = 0.0f);
-  /// Tells the watcher that the step moves.
-  void layer_done();
+    /// From here on only the rows whose logits are wanted: moves them to the front of every slice. Called in the last
+    /// layer once its K and V are stored.
+    void keep_logit_rows(std::initializer_list<slice> slices);
+    /// Final norm and output matrix on the kept rows, into the caller's logits. `cap` 0: none.
+    void head(float* x, const float* w, std::int64_t dim, float eps, const kernels::weight& output, float cap = 0.0f);
+    /// Tells the watcher that the step moves.
+    void layer_done();
 
  private:
-  const kernels::ops& ops_;
-  kernels::context& context_;
-  rows_view rows_;
-  std::int64_t n_;  ///< rows still carried
+    const kernels::ops& ops_;
+    kernels::context& context_;
+    rows_view rows_;
+    std::int64_t n_;  ///< rows still carried
 };
 
 }  // namespace troupe::model

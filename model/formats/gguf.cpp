@@ -125,7 +125,7 @@ std::string describe_array(const gguf_value& value) {
 }
 
 class parsed_gguf final : public gguf_file {
-   public:
+ public:
     parsed_gguf(
         detail::gguf_contents contents, std::span<const std::byte> bytes, std::shared_ptr<const mapped_file> map)
         : file_(std::move(contents)), bytes_(bytes), map_(std::move(map)) {}
@@ -147,7 +147,7 @@ class parsed_gguf final : public gguf_file {
     std::uint64_t file_bytes() const override { return bytes_.size(); }
     std::span<const std::byte> bytes() const override { return bytes_; }
 
-   private:
+ private:
     const gguf_value* find(std::string_view key) const {
         const auto found = file_.value_index.find(key);
         return found == file_.value_index.end() ? nullptr : &file_.values[found->second];

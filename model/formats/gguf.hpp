@@ -1,6 +1,6 @@
-// GGUF v2/v3 over a memory map. The file is hostile: every size is checked against the file before it is used, nothing is
-// allocated by a length the file merely claims, and what is wrong comes back as model_malformed or model_unsupported.
-// Source: the GGUF specification of the ggml project.
+// GGUF v2/v3 over a memory map. The file is hostile: every size is checked against the file before it is used, nothing
+// is allocated by a length the file merely claims, and what is wrong comes back as model_malformed or
+// model_unsupported. Source: the GGUF specification of the ggml project.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct gguf_tensor {
     std::vector<std::int64_t> shape;  ///< GGUF order: shape[0] is the row length (inputs), shape[1] the rows
     std::span<const std::byte> data;  ///< inside the map, exactly the tensor's bytes; may be unaligned
     std::int64_t cols() const { return shape.empty() ? 1 : shape[0]; }
-    std::int64_t rows() const;        ///< product of all but shape[0]
+    std::int64_t rows() const;  ///< product of all but shape[0]
 };
 
 class gguf_file {
@@ -41,7 +41,8 @@ class gguf_file {
     virtual std::vector<std::string_view> keys() const = 0;  ///< in file order
     virtual std::optional<gguf_type> type_of(std::string_view key) const = 0;
 
-    /// Absent key -> nullopt; present with an unsuitable type or a value that does not fit -> model_malformed naming the key.
+    /// Absent key -> nullopt; present with an unsuitable type or a value that does not fit -> model_malformed naming
+    /// the key.
     virtual result<std::optional<std::uint64_t>> get_uint(std::string_view key) const = 0;
     virtual result<std::optional<std::int64_t>> get_int(std::string_view key) const = 0;
     virtual result<std::optional<double>> get_float(std::string_view key) const = 0;

@@ -25,7 +25,7 @@ error malformed(std::string what) { return fail(errc::model_malformed, "malforme
 error unsupported(std::string what) { return fail(errc::model_unsupported, "unsupported GGUF: " + std::move(what)); }
 
 class cursor {
-   public:
+ public:
     explicit cursor(std::span<const std::byte> bytes) : bytes_(bytes) {}
     std::uint64_t position() const { return at_; }
     std::uint64_t left() const { return bytes_.size() - at_; }
@@ -50,7 +50,7 @@ class cursor {
         return std::string_view(reinterpret_cast<const char*>(taken.data()), taken.size());
     }
 
-   private:
+ private:
     error past_the_end(const char* what) const {
         return malformed("the file ends inside " + std::string(what) + " at byte " + std::to_string(at_));
     }

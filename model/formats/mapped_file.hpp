@@ -11,7 +11,7 @@
 namespace troupe::model {
 
 class mapped_file {
-   public:
+ public:
     /// model_missing if the file cannot be opened, model_malformed if it is empty or not a regular file.
     static result<std::shared_ptr<const mapped_file>> open(const std::filesystem::path& path);
     mapped_file(const mapped_file&) = delete;
@@ -20,7 +20,7 @@ class mapped_file {
 
     std::span<const std::byte> bytes() const { return bytes_; }
 
-   private:
+ private:
     explicit mapped_file(std::span<const std::byte> bytes) : bytes_(bytes) {}
     std::span<const std::byte> bytes_;
 };

@@ -18,19 +18,26 @@ using jinja::value;
 value convert(const json::value& v, bool from_user, jinja::meter& m, int depth) {
     if (depth > jinja::max_value_depth) throw jinja::failure{"data nested too deeply"};
     switch (v.kind()) {
-        case json::kind::null: return value::none();
-        case json::kind::bool_: return value::of(v.get_bool());
-        case json::kind::int64: return value::of(static_cast<jinja::integer>(v.get_int64()));
-        case json::kind::uint64: return value::of(static_cast<jinja::integer>(v.get_uint64()));
-        case json::kind::double_: return value::of(v.get_double());
-        case json::kind::string: return value::of(std::string_view(v.get_string()), from_user);
-        case json::kind::array: {
-            std::vector<value> items;
-            items.reserve(v.get_array().size());
-            for (const auto& item : v.get_array()) items.push_back(convert(item, from_user, m, depth + 1));
-            return jinja::make_sequence(std::move(items), m);
-        }
-        case json::kind::object: break;
+    case json::kind::null:
+        return value::none();
+    case json::kind::bool_:
+        return value::of(v.get_bool());
+    case json::kind::int64:
+        return value::of(static_cast<jinja::integer>(v.get_int64()));
+    case json::kind::uint64:
+        return value::of(static_cast<jinja::integer>(v.get_uint64()));
+    case json::kind::double_:
+        return value::of(v.get_double());
+    case json::kind::string:
+        return value::of(std::string_view(v.get_string()), from_user);
+    case json::kind::array: {
+        std::vector<value> items;
+        items.reserve(v.get_array().size());
+        for (const auto& item : v.get_array()) items.push_back(convert(item, from_user, m, depth + 1));
+        return jinja::make_sequence(std::move(items), m);
+    }
+    case json::kind::object:
+        break;
     }
     jinja::dict d;
     for (const auto& item : v.get_object()) {  // keys of a JSON object are unique: no look-up for each

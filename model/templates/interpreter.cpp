@@ -65,23 +65,43 @@ interpreter::flow interpreter::execute(const block& statements, scope& s, builde
 interpreter::flow interpreter::execute(const statement& st, scope& s, builder& out) {
     const auto level = cost_.frame();
     switch (st.kind) {
-        case stmt_kind::data: out.append(*st.data.as_text()); break;
-        case stmt_kind::print: print(evaluate(*st.expr, s), out); break;
-        case stmt_kind::if_: return execute_if(st, s, out);
-        case stmt_kind::for_: execute_for(st, s, out); break;
-        case stmt_kind::set: assign(st.to, evaluate(*st.expr, s), s); break;
-        case stmt_kind::set_block: {
-            const value v = captured(st.body, s);
-            assign(st.to, st.expr ? apply_chain(*st.expr, v, s) : v, s);
-            break;
-        }
-        case stmt_kind::macro: s.set(st.macro->name, make_macro(*st.macro, s)); break;
-        case stmt_kind::call_block: call_with_block(st, s, out); break;
-        case stmt_kind::filter_block: print(apply_chain(*st.expr, captured(st.body, s), s), out); break;
-        case stmt_kind::with: execute_with(st, s, out); break;
-        case stmt_kind::scoped: return run_scoped(st.body, s, out);
-        case stmt_kind::break_: return flow::break_;
-        case stmt_kind::continue_: return flow::continue_;
+    case stmt_kind::data:
+        out.append(*st.data.as_text());
+        break;
+    case stmt_kind::print:
+        print(evaluate(*st.expr, s), out);
+        break;
+    case stmt_kind::if_:
+        return execute_if(st, s, out);
+    case stmt_kind::for_:
+        execute_for(st, s, out);
+        break;
+    case stmt_kind::set:
+        assign(st.to, evaluate(*st.expr, s), s);
+        break;
+    case stmt_kind::set_block: {
+        const value v = captured(st.body, s);
+        assign(st.to, st.expr ? apply_chain(*st.expr, v, s) : v, s);
+        break;
+    }
+    case stmt_kind::macro:
+        s.set(st.macro->name, make_macro(*st.macro, s));
+        break;
+    case stmt_kind::call_block:
+        call_with_block(st, s, out);
+        break;
+    case stmt_kind::filter_block:
+        print(apply_chain(*st.expr, captured(st.body, s), s), out);
+        break;
+    case stmt_kind::with:
+        execute_with(st, s, out);
+        break;
+    case stmt_kind::scoped:
+        return run_scoped(st.body, s, out);
+    case stmt_kind::break_:
+        return flow::break_;
+    case stmt_kind::continue_:
+        return flow::continue_;
     }
     return flow::normal;
 }

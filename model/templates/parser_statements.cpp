@@ -21,10 +21,18 @@ void parser::unexpected(std::string_view wanted) const {
     const token& t = now();
     std::string got;
     switch (t.kind) {
-        case token_kind::end: got = "end of template"; break;
-        case token_kind::block_end: got = "end of statement block"; break;
-        case token_kind::print_end: got = "end of print statement"; break;
-        default: got = t.text; break;
+    case token_kind::end:
+        got = "end of template";
+        break;
+    case token_kind::block_end:
+        got = "end of statement block";
+        break;
+    case token_kind::print_end:
+        got = "end of print statement";
+        break;
+    default:
+        got = t.text;
+        break;
     }
     fail("Expected " + std::string(wanted) + ", got '" + got + "'");
 }

@@ -57,15 +57,17 @@ bool printable(char32_t c) {
     if (c < 0x7F) return true;
     const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
     switch (category) {
-        case UTF8PROC_CATEGORY_CN:
-        case UTF8PROC_CATEGORY_CC:
-        case UTF8PROC_CATEGORY_CF:
-        case UTF8PROC_CATEGORY_CS:
-        case UTF8PROC_CATEGORY_CO:
-        case UTF8PROC_CATEGORY_ZL:
-        case UTF8PROC_CATEGORY_ZP:
-        case UTF8PROC_CATEGORY_ZS: return false;
-        default: return true;
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+    case UTF8PROC_CATEGORY_ZS:
+        return false;
+    default:
+        return true;
     }
 }
 
@@ -168,14 +170,22 @@ namespace {
 
 std::string json_escape(char32_t c, bool ascii) {
     switch (c) {
-        case '"': return "\\\"";
-        case '\\': return "\\\\";
-        case '\n': return "\\n";
-        case '\r': return "\\r";
-        case '\t': return "\\t";
-        case '\b': return "\\b";
-        case '\f': return "\\f";
-        default: break;
+    case '"':
+        return "\\\"";
+    case '\\':
+        return "\\\\";
+    case '\n':
+        return "\\n";
+    case '\r':
+        return "\\r";
+    case '\t':
+        return "\\t";
+    case '\b':
+        return "\\b";
+    case '\f':
+        return "\\f";
+    default:
+        break;
     }
     char buffer[16];
     if (c < 0x20 || (ascii && c >= 0x7F && c < 0x10000)) {

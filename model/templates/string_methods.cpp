@@ -238,10 +238,14 @@ bool in_class(char32_t c, char_class which) {
     const bool digit = category == UTF8PROC_CATEGORY_ND;
     const bool letter = category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
     switch (which) {
-        case char_class::digit: return digit;
-        case char_class::alpha: return letter;
-        case char_class::alnum: return letter || digit;
-        case char_class::space: return is_space(c);
+    case char_class::digit:
+        return digit;
+    case char_class::alpha:
+        return letter;
+    case char_class::alnum:
+        return letter || digit;
+    case char_class::space:
+        return is_space(c);
     }
     return false;
 }

@@ -41,7 +41,6 @@ class text {
 };
 
 // -- UTF-8 (well-formed or not: a stray byte counts as one character)
-// --------------------------------------------------------------------------------
 
 /// Bytes of the character that starts at `offset` (< s.size()); at least 1.
 std::size_t char_size(std::string_view s, std::size_t offset);

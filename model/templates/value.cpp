@@ -237,14 +237,22 @@ std::string_view type_name(const value& v) {
     if (v.as_callable() != nullptr) return "function";
     if (v.as_loop() != nullptr) return "LoopContext";
     switch (v.as_sequence()->kind) {
-        case form::list: return "list";
-        case form::tuple: return "tuple";
-        case form::range: return "range";
-        case form::group: return "tuple";
-        case form::generator: return "generator";
-        case form::keys: return "dict_keys";
-        case form::values: return "dict_values";
-        case form::items: return "dict_items";
+    case form::list:
+        return "list";
+    case form::tuple:
+        return "tuple";
+    case form::range:
+        return "range";
+    case form::group:
+        return "tuple";
+    case form::generator:
+        return "generator";
+    case form::keys:
+        return "dict_keys";
+    case form::values:
+        return "dict_values";
+    case form::items:
+        return "dict_items";
     }
     return "object";
 }

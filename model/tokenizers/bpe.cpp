@@ -87,7 +87,7 @@ result<merge_table> load_merges(const gguf_file& file, const vocabulary& words) 
 }
 
 class bpe_tokenizer final : public tokenizer_base {
-   public:
+ public:
     bpe_tokenizer(vocabulary words, const pretokenizer& pre, merge_table merges)
         : tokenizer_base(std::move(words), std::string(pre.name)), pre_(pre), merges_(std::move(merges)) {
         byte_ids_.fill(-1);
@@ -102,7 +102,7 @@ class bpe_tokenizer final : public tokenizer_base {
 
     std::string_view type_name() const override { return "bpe"; }
 
-   protected:
+ protected:
     void encode_fragment(std::string_view text, bool, std::vector<token_id>& out) const override {
         std::vector<std::uint32_t> ends;
         std::vector<std::uint32_t> spare;
@@ -117,7 +117,7 @@ class bpe_tokenizer final : public tokenizer_base {
         }
     }
 
-   private:
+ private:
     void encode_piece(std::string_view piece, merge_scratch& scratch, std::vector<token_id>& out) const {
         if (pre_.ignore_merges) {
             if (const auto id = whole_pieces_.find(piece); id >= 0) return out.push_back(id);

@@ -31,7 +31,7 @@ inline std::uint64_t hash_bytes(std::string_view bytes) {
 
 /// Keys are anything but all ones.
 template <class Value> class flat_map {
-   public:
+ public:
     explicit flat_map(std::size_t capacity = 0) : slots_(std::bit_ceil(capacity * 2 + 2)) {}
 
     /// False if the key was there before; its value stays.
@@ -55,7 +55,7 @@ template <class Value> class flat_map {
         }
     }
 
-   private:
+ private:
     static constexpr std::uint64_t no_key = ~std::uint64_t{0};
     struct slot {
         std::uint64_t key = no_key;
@@ -75,7 +75,7 @@ template <class Value> class flat_map {
 
 /// Holds as many strings as it was made for. They are not copied: they must outlive the table.
 class string_index {
-   public:
+ public:
     explicit string_index(std::size_t capacity = 0) : slots_(std::bit_ceil(capacity * 2 + 2)) {}
 
     /// Of equal strings the last one stays.
@@ -96,7 +96,7 @@ class string_index {
         }
     }
 
-   private:
+ private:
     static std::uint32_t check_of(std::uint64_t hash) { return static_cast<std::uint32_t>(hash >> 32); }
     struct slot {
         std::string_view text;

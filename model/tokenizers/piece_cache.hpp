@@ -14,7 +14,7 @@
 namespace troupe::model {
 
 class piece_cache {
-   public:
+ public:
     /// Short texts get no cache: it would cost more than it saves.
     explicit piece_cache(std::size_t text_bytes) : entries_(text_bytes < worthwhile_bytes ? 0 : n_entries) {}
 
@@ -36,7 +36,7 @@ class piece_cache {
         std::copy(out.begin() + static_cast<std::ptrdiff_t>(before), out.end(), slot.ids.begin());
     }
 
-   private:
+ private:
     static constexpr std::size_t worthwhile_bytes = 4096;
     static constexpr std::size_t n_entries = 4096;
     static constexpr std::size_t longest_piece = 32;

@@ -33,7 +33,7 @@ struct text_stretch {
 };
 
 class special_matcher {
-   public:
+ public:
     special_matcher() = default;
     /// Empty texts are left out. The views must outlive the matcher.
     explicit special_matcher(std::span<const special_token> tokens);
@@ -41,7 +41,7 @@ class special_matcher {
     /// Matches in text order. Time is linear in the text for a given vocabulary (times the log of the matches).
     std::vector<special_match> find(std::string_view text, std::span<const text_stretch> stretches) const;
 
-   private:
+ private:
     struct candidate {
         std::uint32_t position;
         std::int32_t id;

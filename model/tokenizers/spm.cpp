@@ -78,7 +78,7 @@ result<std::vector<std::uint32_t>> load_ranks(const gguf_file& file, const vocab
 /// Which two characters stand side by side in some token. Text between two that never do can be cut there beforehand:
 /// no token reaches across.
 class neighbour_set {
-   public:
+ public:
     void add_all_of(std::string_view token) {
         if (token.empty()) return;
         auto left = utf8::decode(token.data());
@@ -99,22 +99,22 @@ class neighbour_set {
         return others_.find(key(left, right)) != nullptr;
     }
 
-   private:
+ private:
     static std::uint64_t key(char32_t left, char32_t right) { return static_cast<std::uint64_t>(left) << 32 | right; }
     std::array<bool, 128 * 128> ascii_{};
     flat_map<bool> others_;
 };
 
 class spm_tokenizer final : public tokenizer_base {
-   public:
+ public:
     spm_tokenizer(vocabulary loaded, std::string pre_name, std::vector<std::uint32_t> ranks, bool space_prefix);
     std::string_view type_name() const override { return "spm"; }
     void strip_right_of_special();
 
-   protected:
+ protected:
     void encode_fragment(std::string_view text, bool after_special, std::vector<token_id>& out) const override;
 
-   private:
+ private:
     void encode_run(std::string_view text, merge_scratch& scratch, std::vector<token_id>& out) const;
     void append_bytes(std::string_view text, std::vector<token_id>& out) const;
 

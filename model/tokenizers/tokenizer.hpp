@@ -1,5 +1,5 @@
-// Text -> token ids and back: byte-level BPE and SentencePiece-style vocabularies read from GGUF metadata. Immutable after
-// load, shared by every thread.
+// Text -> token ids and back: byte-level BPE and SentencePiece-style vocabularies read from GGUF metadata. Immutable
+// after load, shared by every thread.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ class tokenizer {
     virtual token_id eos() const = 0;  ///< -1: none
     virtual bool add_bos() const = 0;
     virtual bool add_eos() const = 0;
-    /// Does this token end a generation? (EOS, end of turn, end of message; from metadata, stored type and well-known names)
+    /// Does this token end a generation? (EOS, end of turn, end of message; from metadata, stored type and well-known
+    /// names)
     virtual bool is_end(token_id id) const = 0;
     virtual std::span<const token_id> end_tokens() const = 0;  ///< ascending
 

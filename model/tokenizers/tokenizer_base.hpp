@@ -10,7 +10,7 @@
 namespace troupe::model {
 
 class tokenizer_base : public tokenizer {
-   public:
+ public:
     std::int32_t n_tokens() const final { return words_.size(); }
     std::string_view pre_name() const final { return pre_name_; }
     token_kind kind(token_id id) const final;
@@ -24,7 +24,7 @@ class tokenizer_base : public tokenizer {
     std::vector<token_id> encode(std::string_view text, bool parse_special, bool add_special) const final;
     std::vector<token_id> encode(std::span<const text_part> parts) const final;
 
-   protected:
+ protected:
     tokenizer_base(vocabulary words, std::string pre_name);
 
     /// Appends the ids of well-formed text (not empty) that holds no special token. after_special: it is the first
@@ -35,7 +35,7 @@ class tokenizer_base : public tokenizer {
     /// White space behind these tokens belongs to them (Phi-3).
     void set_strips_right(std::vector<bool> tokens) { strips_right_ = std::move(tokens); }
 
-   private:
+ private:
     void encode_stretches(
         std::string_view text, std::span<const text_stretch> stretches, std::vector<token_id>& out) const;
 

@@ -5,7 +5,7 @@ namespace troupe::testing {
 namespace {
 
 TEST(gemma3_golden, reference_text_is_chosen_again) {
-  check_greedy("gemma3-270m.gguf", "gemma3-270m", 1.05 * 7.302e-3, 90);
+    check_greedy("gemma3-270m.gguf", "gemma3-270m", 1.05 * 7.302e-3, 90);
 }
 
 }  // namespace

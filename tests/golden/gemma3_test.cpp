@@ -6,7 +6,7 @@ namespace troupe::testing {
 namespace {
 
 TEST(gemma3_golden, divergence_is_within_llama_cpps) {
-  check_divergence("gemma3-270m.gguf", real_reference("gemma3-270m", 20), 0, 4);
+    check_divergence("gemma3-270m.gguf", real_reference("gemma3-270m", 20), 0, 4);
 }
 
 }  // namespace

@@ -5,9 +5,9 @@ namespace troupe::testing {
 namespace {
 
 TEST(gemma3_golden, divergence_beyond_the_window_is_within_llama_cpps) {
-  real_reference reference("gemma3-270m-640", 8);
-  reference.ids.resize(576);
-  check_divergence("gemma3-270m.gguf", reference, 520, 2);
+    real_reference reference("gemma3-270m-640", 8);
+    reference.ids.resize(576);
+    check_divergence("gemma3-270m.gguf", reference, 520, 2);
 }
 
 }  // namespace

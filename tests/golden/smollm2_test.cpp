@@ -5,7 +5,7 @@ namespace troupe::testing {
 namespace {
 
 TEST(smollm2_golden, divergence_is_within_llama_cpps) {
-  check_divergence("smollm2.gguf", real_reference("smollm2", 20), 0, 1);
+    check_divergence("smollm2.gguf", real_reference("smollm2", 20), 0, 1);
 }
 
 TEST(smollm2_golden, reference_text_is_chosen_again) { check_greedy("smollm2.gguf", "smollm2", 1.05 * 3.234e-3, 100); }

@@ -112,7 +112,7 @@ attention_params params(
 }
 
 class attention : public ::testing::TestWithParam<const ops*> {
-   protected:
+ protected:
     const ops& table = *GetParam();
 };
 

@@ -26,7 +26,7 @@ void PrintTo(const shape& s, std::ostream* out) { *out << s.name; }
 
 /// A sequence of n tokens with fixed q, k and v, fed to a table in steps.
 class story {
-   public:
+ public:
     story(const shape& s, int n, unsigned seed) : n_(n), random_(seed) {
         p_.kv = {s.type, s.n_kv_heads, s.head_dim};
         p_.n_heads = s.n_heads;
@@ -61,7 +61,7 @@ class story {
         return out;
     }
 
-   private:
+ private:
     int n_;
     std::mt19937 random_;
     attention_params p_;
@@ -107,7 +107,7 @@ std::pair<floats, floats> run_together(story& a, story& b, const ops& table, int
 
 using parameter = std::tuple<const ops*, shape>;
 class invariance : public ::testing::TestWithParam<parameter> {
-   protected:
+ protected:
     const ops& table = *std::get<0>(GetParam());
     const shape& s = std::get<1>(GetParam());
 };

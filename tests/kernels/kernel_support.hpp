@@ -21,7 +21,7 @@ inline constexpr double half_ulp = 0x1p-24;  ///< relative rounding error of one
 /// n floats at a chosen misalignment, between NaNs: what is read beyond the ends shows in results, what is written
 /// there shows in intact().
 class floats {
-   public:
+ public:
     explicit floats(std::size_t n, std::size_t misalign = 0);
     floats(const floats& other);
     floats& operator=(const floats&) = delete;
@@ -37,7 +37,7 @@ class floats {
         return n_ == other.n_ && std::memcmp(data(), other.data(), n_ * 4) == 0;
     }
 
-   private:
+ private:
     struct free_aligned {
         void operator()(float* p) const;
     };
@@ -47,13 +47,13 @@ class floats {
 
 /// 64-byte aligned bytes, filled with 0xff (as floats of any width: NaN).
 class bytes {
-   public:
+ public:
     explicit bytes(std::size_t n);
     std::byte* data() { return reinterpret_cast<std::byte*>(lines_.data()); }
     std::size_t size() const { return n_; }
     std::span<std::byte> span() { return {data(), n_}; }
 
-   private:
+ private:
     struct alignas(64) line {
         std::byte b[64];
     };
@@ -63,12 +63,12 @@ class bytes {
 
 /// A pool and scratch of exactly the size a table asks for.
 class machine {
-   public:
+ public:
     machine(const ops& table, int n_threads, std::int64_t max_rows, std::int64_t max_cols, int n_heads = 1,
         int head_dim = 64);
     context& ctx() { return context_; }
 
-   private:
+ private:
     pool threads_;
     bytes scratch_;
     context context_;
@@ -76,14 +76,14 @@ class machine {
 
 /// One sequence's KV memory: its blocks in random order, `offset` bytes of foreign data before the layer.
 class paged_kv {
-   public:
+ public:
     paged_kv(const kv_geometry& g, int n_tokens, std::size_t offset, std::mt19937& random);
     std::byte* const* blocks() const { return pointers_.data(); }
     std::byte** mutable_blocks() { return pointers_.data(); }
     bytes& memory() { return memory_; }
     std::size_t block_bytes() const { return block_bytes_; }
 
-   private:
+ private:
     std::size_t block_bytes_;
     bytes memory_;
     std::vector<std::byte*> pointers_;

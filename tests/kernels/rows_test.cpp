@@ -16,7 +16,7 @@ using testing::half_ulp;
 using testing::machine;
 
 class rows : public ::testing::TestWithParam<const ops*> {
-   protected:
+ protected:
     const ops& fast = *GetParam();
     const ops& ref = *available_tables()[0];
     std::mt19937 random{7};

@@ -27,7 +27,7 @@ token_id next_token(const std::vector<token_id>& tokens);
 std::vector<token_id> answer_of(const std::vector<token_id>& prompt, std::int64_t max_tokens, bool ends = true);
 
 class fake_executor {
-   public:
+ public:
     fake_executor(executor_info info, std::mt19937_64& random, double commit_failure)
         : info_(std::move(info)), layout_(layout_of(info_)), random_(random), commit_failure_(commit_failure) {}
 
@@ -45,7 +45,7 @@ class fake_executor {
     std::vector<std::string> faults;      ///< what the scheduler did wrong; empty is good
     std::uint64_t rows_after_cancel = 0;  ///< computed though cancelled before the plan started
 
-   private:
+ private:
     struct slot {
         std::int32_t pos = -1;
         token_id token = -1;

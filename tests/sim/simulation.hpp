@@ -32,7 +32,7 @@ struct world {
 world draw_world(std::uint64_t seed);
 
 class simulation {
-   public:
+ public:
     explicit simulation(world w);
     /// Runs until nothing is left to do. What went wrong; empty is good.
     std::vector<std::string> run();
@@ -52,7 +52,7 @@ class simulation {
     };
     const std::map<generation_id, request>& requests() const { return requests_; }
 
-   private:
+ private:
     struct happening {
         steady_time at;
         std::uint64_t order;

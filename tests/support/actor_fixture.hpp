@@ -18,7 +18,7 @@
 namespace troupe::test {
 
 class actor_test : public ::testing::Test {
-   public:
+ public:
     actor_test() : config({.network = false, .deterministic = true}), system(config), self(system, true) {}
     ~actor_test() override {
         for (auto& a : owned_) caf::anon_send_exit(a, caf::exit_reason::kill);
@@ -71,7 +71,7 @@ class actor_test : public ::testing::Test {
     caf::actor_system system;
     caf::scoped_actor self;
 
-   private:
+ private:
     static std::string from_error(const caf::error& e) { return actors::from_caf_error(e).message; }
     std::vector<caf::actor> owned_;
 };

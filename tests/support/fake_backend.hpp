@@ -22,7 +22,7 @@ struct fake_options {
 };
 
 class fake_backend final : public actors::backend {
-   public:
+ public:
     explicit fake_backend(fake_options o) : options_(std::move(o)) {
         constexpr std::uint64_t block_bytes = model::block_tokens * sizeof(std::int32_t);
         info_ = {.kernels = "fake",
@@ -94,7 +94,7 @@ class fake_backend final : public actors::backend {
     std::int64_t rows() const { return rows_; }
     std::size_t segments() const { return memory_.size(); }
 
-   private:
+ private:
     std::int32_t* block(std::size_t group, model::block_id b) {
         const auto it = memory_.find(static_cast<std::uint32_t>(layout_.segment_of(group, b)));
         CHECK(it != memory_.end(), "a block of a segment that is not committed");

@@ -27,7 +27,7 @@ template <class T> constexpr gguf_tag tag_of() {
 }
 
 class gguf_builder {
-   public:
+ public:
     template <class T>
     requires std::is_arithmetic_v<T> gguf_builder& set(std::string_view key, T value) {
         begin_value(key, tag_of<T>());
@@ -104,7 +104,7 @@ class gguf_builder {
     std::optional<std::uint64_t> claimed_values;
     std::size_t alignment = 32;
 
-   private:
+ private:
     template <class T> static void append(std::vector<std::byte>& out, T value) {
         const auto at = out.size();
         out.resize(at + sizeof value);

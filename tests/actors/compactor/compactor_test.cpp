@@ -68,7 +68,7 @@ TEST(CompactorPolicy, ManyEmptySegmentsGoBackWhileOthersWork) {
 }
 
 class Compactor : public troupe::test::actor_test {
-   protected:
+ protected:
     Compactor() {
         scheduler_ = spawn([this](caf::event_based_actor*) -> caf::behavior {
             return {

@@ -35,7 +35,8 @@ class waiting_client final : public client_port {
     }
     bool wait_for_end() {
         return wait_for([](const event& e) {
-            return std::holds_alternative<generation_done>(e.payload) || std::holds_alternative<generation_error>(e.payload);
+            return std::holds_alternative<generation_done>(e.payload) ||
+                   std::holds_alternative<generation_error>(e.payload);
         });
     }
     std::string text() {
@@ -107,8 +108,8 @@ class EngineTest : public ::testing::Test {
     std::string create() {
         return wait<session_view>([&](auto r) { sessions().create("", {}, r); })->id;
     }
-    result<posted> say(const std::string& session, const std::string& id, const std::string& text, std::int64_t max_tokens,
-        const std::shared_ptr<waiting_client>& c) {
+    result<posted> say(const std::string& session, const std::string& id, const std::string& text,
+        std::int64_t max_tokens, const std::shared_ptr<waiting_client>& c) {
         new_message m{id, text, {}, {}};
         m.params.max_tokens = max_tokens;
         m.params.ignore_eos = true;
@@ -189,7 +190,8 @@ TEST_F(EngineTest, TextToolsHealthAndState) {
     const auto state = boost::json::parse(*wait<std::string>([&](auto r) { control().state(r); })).as_object();
     EXPECT_GE(state.at("actors").as_array().size(), 6u);
     for (const auto& a : state.at("actors").as_array())
-        for (const char* key : {"name", "state", "mailbox", "restarts"}) EXPECT_TRUE(a.as_object().contains(key)) << key;
+        for (const char* key : {"name", "state", "mailbox", "restarts"})
+            EXPECT_TRUE(a.as_object().contains(key)) << key;
     EXPECT_TRUE(state.at("queue").is_array());
     EXPECT_TRUE(state.at("running").is_array());
     const auto props = boost::json::parse(*wait<std::string>([&](auto r) { control().props(r); })).as_object();
@@ -197,7 +199,8 @@ TEST_F(EngineTest, TextToolsHealthAndState) {
     const auto slots = boost::json::parse(*wait<std::string>([&](auto r) { control().slots(r); })).as_array();
     EXPECT_EQ(static_cast<std::int64_t>(slots.size()), settings_.max_seqs);
     EXPECT_EQ(wait<bool>([&](auto r) { control().arm_fault({"executor", "crash"}, r); }).error().code, errc::forbidden);
-    EXPECT_EQ(wait<std::string>([&](auto r) { control().admin("unload", r); }).error().code, errc::unsupported_parameter);
+    EXPECT_EQ(
+        wait<std::string>([&](auto r) { control().admin("unload", r); }).error().code, errc::unsupported_parameter);
     EXPECT_TRUE(wait<std::string>([&](auto r) { control().admin("compact", r); }).ok());
 }
 

@@ -10,7 +10,7 @@
 namespace troupe::test {
 
 class plan_writer {
-   public:
+ public:
     /// One number a layer group.
     explicit plan_writer(std::vector<std::uint32_t> blocks_per_segment = {4}, std::uint64_t epoch = 1)
         : blocks_per_segment_(std::move(blocks_per_segment)), epoch_(epoch) {}
@@ -37,7 +37,7 @@ class plan_writer {
     }
     void forget(actors::sequence_id id) { blocks_.erase(id); }
 
-   private:
+ private:
     model::block_id take(actors::plan& p, std::uint32_t group) {
         auto& [next, end] = free_[group];
         if (next == end) {

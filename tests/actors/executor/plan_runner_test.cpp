@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "actors/messages.hpp"
+#include "actors/plan.hpp"
 #include "tests/actors/executor/plan_helper.hpp"
 #include "tests/support/fake_backend.hpp"
 

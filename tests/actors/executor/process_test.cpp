@@ -44,7 +44,7 @@ struct seen {
 
 /// Stands for the scheduler: keeps one sequence decoding on every incarnation and writes down what it hears.
 class recorder {
-   public:
+ public:
     void put(seen s) {
         std::lock_guard lock(mutex_);
         all_.push_back(std::move(s));
@@ -66,7 +66,7 @@ class recorder {
         return all_;
     }
 
-   private:
+ private:
     std::mutex mutex_;
     std::condition_variable more_;
     std::vector<seen> all_;
@@ -107,7 +107,7 @@ caf::behavior fake_scheduler(caf::stateful_actor<scheduler_state>* self, std::sh
 }
 
 class process_test : public ::testing::Test {
-   public:
+ public:
     void start(std::string model = "fake", bool faults = true) {
         scheduler_ = system_.spawn(fake_scheduler, seen_);
         const executor_arguments a{.model = std::move(model), .log_level = "off"};

@@ -15,7 +15,7 @@ using test::plan_writer;
 
 /// Waits for what a worker says; a missing word fails the test by its time limit.
 template <class T> class mailbox {
-   public:
+ public:
     void put(T value) {
         std::lock_guard lock(mutex_);
         values_.push_back(std::move(value));
@@ -29,7 +29,7 @@ template <class T> class mailbox {
         return value;
     }
 
-   private:
+ private:
     std::mutex mutex_;
     std::condition_variable more_;
     std::deque<T> values_;

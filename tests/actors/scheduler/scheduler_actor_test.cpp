@@ -70,7 +70,7 @@ caf::behavior fake_owner(caf::event_based_actor* self, std::shared_ptr<ear> e, c
 }
 
 class SchedulerActor : public troupe::test::actor_test {
-   protected:
+ protected:
     SchedulerActor() {
         policy_settings s;
         s.max_seqs = 1;

@@ -67,7 +67,8 @@ TEST(AnswerText, WholeTextIsTheSumOfThePiecesWhateverTheBatches) {
     std::mt19937 rng(11);
     for (int round = 0; round < 300; ++round) {
         std::string raw;
-        for (int i = 0; i < 40; ++i) raw += rng() % 3 ? static_cast<char>('a' + rng() % 4) : static_cast<char>(rng() % 256);
+        for (int i = 0; i < 40; ++i)
+            raw += rng() % 3 ? static_cast<char>('a' + rng() % 4) : static_cast<char>(rng() % 256);
         model::utf8_stream whole;
         std::string want = whole.push(raw);
         want += whole.flush();

@@ -1,5 +1,5 @@
-// The front without an executor: real gateway, sessions and tokenizer in virtual time; the scheduler and, if a test wants to
-// hold back commits, the store are actors the test plays itself.
+// The front without an executor: real gateway, sessions and tokenizer in virtual time; the scheduler and, if a test
+// wants to hold back commits, the store are actors the test plays itself.
 #pragma once
 
 #include <filesystem>
@@ -25,9 +25,14 @@ using namespace actors;
 
 /// Remembers what it was told.
 struct recording_client final : client_port {
-    struct told { event_ptr e; std::string request_id; };
+    struct told {
+        event_ptr e;
+        std::string request_id;
+    };
     std::vector<told> events;
-    void deliver(event_ptr e, std::string_view request_id) override { events.push_back({std::move(e), std::string(request_id)}); }
+    void deliver(event_ptr e, std::string_view request_id) override {
+        events.push_back({std::move(e), std::string(request_id)});
+    }
 
     /// Names of the events, one letter each: S snapshot, m message, q queued, p progress, d delta, P paused, R resumed,
     /// D done, E error, u updated, x deleted, - degraded, + restored.
@@ -86,11 +91,13 @@ class front_test : public actor_test {
     front_test() : dir(std::filesystem::temp_directory_path() / ("troupe-front-" + std::to_string(::getpid()))) {
         std::filesystem::remove_all(dir);
         std::filesystem::create_directories(dir);
-        tools = std::make_shared<const text_tools>(text_tools{vocabulary, [](const render_chat& r) {
-            std::vector<model::text_part> parts;
-            for (const auto& m : r.messages) parts.push_back({m.role.substr(0, 1) + ":" + m.content + "\n", true});
-            return result<std::vector<model::text_part>>(parts);
-        }});
+        tools = std::make_shared<const text_tools>(
+            text_tools{vocabulary, [](const render_chat& r) {
+                           std::vector<model::text_part> parts;
+                           for (const auto& m : r.messages)
+                               parts.push_back({m.role.substr(0, 1) + ":" + m.content + "\n", true});
+                           return result<std::vector<model::text_part>>(parts);
+                       }});
     }
     ~front_test() override {
         if (gateway) caf::anon_send_exit(gateway, caf::exit_reason::kill);
@@ -120,7 +127,7 @@ class front_test : public actor_test {
     }
     void model_ready(const std::string& numerics = "cpu/1", std::int64_t n_ctx = 200) {
         caf::anon_send(gateway, gateway_model{std::make_shared<const model_facts>(
-            model_facts{vocabulary, "tiny", "hash", numerics, n_ctx})});
+                                    model_facts{vocabulary, "tiny", "hash", numerics, n_ctx})});
         run();
     }
 
@@ -150,8 +157,8 @@ class front_test : public actor_test {
         EXPECT_TRUE((answered<bool>(session, [&](auto a) { return command::subscribe{from, c, a}; }).ok()));
         return c;
     }
-    result<posted> say(const std::string& session, const std::string& id, const std::string& text, client_ptr from = nullptr,
-        const std::string& request_id = {}, generation_params params = {}) {
+    result<posted> say(const std::string& session, const std::string& id, const std::string& text,
+        client_ptr from = nullptr, const std::string& request_id = {}, generation_params params = {}) {
         return answered<posted>(session, [&](auto a) {
             return command::message{{id, text, {}, params}, {"key", from, request_id}, a};
         });
@@ -160,7 +167,7 @@ class front_test : public actor_test {
         return answered<snapshot_event>(session, [](auto a) { return command::get{a}; });
     }
 
-    // -- what the scheduler says about the latest generation --------------------------------------------------------------
+    // -- what the scheduler says about the latest generation
     const submit_generation& latest() const { return scheduler_state->submitted.back(); }
     generation_tokens batch(const std::string& text) {
         generation_tokens t{latest().id, static_cast<std::int64_t>(n_told[latest().id]), {}, {}};

@@ -230,7 +230,9 @@ TEST_F(GatewayTest, RegenerateAndEditAreBranches) {
     const auto first = say(s, "u1", "one");
     tokens("A");
     finish_with(finish::stop);
-    const auto again = answered<posted>(s, [&](auto a) { return command::regenerate{first->assistant_message, {}, {}, a}; });
+    const auto again = answered<posted>(s, [&](auto a) {
+        return command::regenerate{first->assistant_message, {}, {}, a};
+    });
     ASSERT_TRUE(again.ok());
     tokens("B");
     finish_with(finish::stop);
@@ -243,8 +245,19 @@ TEST_F(GatewayTest, RegenerateAndEditAreBranches) {
     EXPECT_EQ(snap.messages[2].parent, "u1");
     EXPECT_EQ(snap.messages[3].parent, "");
     EXPECT_EQ(snap.leaf, edited->assistant_message);
-    EXPECT_EQ(answered<posted>(s, [&](auto a) { return command::edit{"nope", "x", {}, {}, a}; }).error().code, errc::not_found);
-    EXPECT_EQ(answered<posted>(s, [&](auto a) { return command::regenerate{"u1", {}, {}, a}; }).error().code,
+    EXPECT_EQ(answered<posted>(s,
+                  [&](auto a) {
+                      return command::edit{"nope", "x", {}, {}, a};
+                  })
+                  .error()
+                  .code,
+        errc::not_found);
+    EXPECT_EQ(answered<posted>(s,
+                  [&](auto a) {
+                      return command::regenerate{"u1", {}, {}, a};
+                  })
+                  .error()
+                  .code,
         errc::invalid_request);
 }
 

@@ -12,12 +12,14 @@ struct truth {
     bool matched = false;
 };
 
-/// Reads the text byte by byte: the first byte that completes a stop string ends it, before the longest of those that do.
+/// Reads the text byte by byte: the first byte that completes a stop string ends it, before the longest of those that
+/// do.
 truth naive(const std::string& text, const std::vector<std::string>& stops) {
     for (std::size_t end = 1; end <= text.size(); ++end) {
         std::size_t longest = 0;
         for (const auto& s : stops)
-            if (s.size() <= end && text.compare(end - s.size(), s.size(), s) == 0) longest = std::max(longest, s.size());
+            if (s.size() <= end && text.compare(end - s.size(), s.size(), s) == 0)
+                longest = std::max(longest, s.size());
         if (longest) return {text.substr(0, end - longest), true};
     }
     return {text, false};
@@ -52,7 +54,8 @@ TEST(StopStrings, AgreesWithTheNaiveReaderHoweverTheTextIsSplit) {
             at += n;
             if (matcher.matched()) break;
             const std::string seen = text.substr(0, at);
-            ASSERT_EQ(got.size(), seen.size() - naive_held(seen, stops)) << "held back too much or too little, round " << round;
+            ASSERT_EQ(got.size(), seen.size() - naive_held(seen, stops))
+                << "held back too much or too little, round " << round;
         }
         got += matcher.flush();
         ASSERT_EQ(got, want.text) << "round " << round << " text " << text;

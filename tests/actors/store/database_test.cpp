@@ -45,9 +45,9 @@ stored_generation generation() {
 }
 
 void fill(database& d) {
-    const std::vector<record> records{put_session{view("ses_1", 100), "m2", 4096}, put_message{"ses_1", message("m1", "", "hi")},
-        put_message{"ses_1", message("m2", "m1", "")}, put_generation{generation()}, append_tokens{"gen_1", 0, {10, 11}},
-        append_tokens{"gen_1", 2, {12}}};
+    const std::vector<record> records{put_session{view("ses_1", 100), "m2", 4096},
+        put_message{"ses_1", message("m1", "", "hi")}, put_message{"ses_1", message("m2", "m1", "")},
+        put_generation{generation()}, append_tokens{"gen_1", 0, {10, 11}}, append_tokens{"gen_1", 2, {12}}};
     const auto r = d.apply(records);
     ASSERT_TRUE(r.ok()) << r.error().message;
 }
@@ -104,7 +104,8 @@ TEST_F(DatabaseTest, ReservationsOnlyGrow) {
     auto d = open();
     fill(*d);
     ASSERT_TRUE(d->apply(std::vector<record>{reserve_seq{"ses_1", 9000}, reserve_seq{"ses_1", 10},
-        put_session{view("ses_1", 100), "m2", 0}}).ok());
+                             put_session{view("ses_1", 100), "m2", 0}})
+                    .ok());
     EXPECT_EQ((**d->load("ses_1")).seq_reserved, 9000u);
 }
 
@@ -112,7 +113,8 @@ TEST_F(DatabaseTest, ListsNewestFirstInPagesAndSearches) {
     auto d = open();
     std::vector<record> records;
     for (int i = 1; i <= 5; ++i)
-        records.emplace_back(put_session{view("ses_" + std::to_string(i), i * 10, "title " + std::to_string(i)), "", 0});
+        records.emplace_back(
+            put_session{view("ses_" + std::to_string(i), i * 10, "title " + std::to_string(i)), "", 0});
     records.emplace_back(put_message{"ses_2", message("m", "", "100%_sure about Berlin")});
     ASSERT_TRUE(d->apply(records).ok());
     const auto page = *d->list(2, "", "");

@@ -12,7 +12,8 @@ class StoreActorTest : public test::actor_test {
         return {[acks](const store_ack& a) { acks->push_back(a); }, [](const persistence_state&) {}};
     }
     store_write write(std::uint64_t ticket, std::int64_t pos) {
-        auto records = std::make_shared<const std::vector<record>>(std::vector<record>{append_tokens{"gen_1", pos, {1}}});
+        auto records =
+            std::make_shared<const std::vector<record>>(std::vector<record>{append_tokens{"gen_1", pos, {1}}});
         return {ticket, records, owner};
     }
     std::shared_ptr<std::vector<store_ack>> acks = std::make_shared<std::vector<store_ack>>();

@@ -24,7 +24,7 @@ struct fake_world {
 };
 
 class fake_host final : public child_host {
-   public:
+ public:
     explicit fake_host(std::shared_ptr<fake_world> world) : world_(std::move(world)) {}
     void set_sink(std::function<void(child_event)> sink) override { world_->sink = std::move(sink); }
     void launch(std::uint64_t epoch, std::string cookie) override {
@@ -40,12 +40,12 @@ class fake_host final : public child_host {
     const progress_page* page() const override { return &world_->page; }
     bool can_restart() const override { return world_->restartable; }
 
-   private:
+ private:
     std::shared_ptr<fake_world> world_;
 };
 
 class supervisor_test : public test::actor_test {
-   public:
+ public:
     void start(bool fault_injection = true) {
         scheduler_actor = spawn([this]() -> caf::behavior {
             return {[this](const executor_up& up) { heard.push_back("up " + std::to_string(up.info.epoch)); },

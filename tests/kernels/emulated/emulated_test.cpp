@@ -22,7 +22,7 @@ const isa_kernels& wide = avx512_emulated::kernel_set;
 const isa_kernels& narrow = avx2::kernel_set;
 
 class emulated : public ::testing::Test {
-   protected:
+ protected:
     std::mt19937 random{3};
     void SetUp() override { ASSERT_TRUE(table("avx2").ok()) << "this test needs a processor with AVX2"; }
 

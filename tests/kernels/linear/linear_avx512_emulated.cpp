@@ -21,8 +21,7 @@
 // Intrinsics this SIMDe lacks, from their definitions.
 namespace {
 
-template <class To, class From>
-To bits(const From& from) {
+template <class To, class From> To bits(const From& from) {
     static_assert(sizeof(To) == sizeof(From));
     To to;
     __builtin_memcpy(&to, &from, sizeof to);

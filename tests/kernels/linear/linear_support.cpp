@@ -26,8 +26,7 @@ scale_place scales_of(dtype type) {
     }
 }
 
-template <class Next>
-void write_scales(file_matrix& m, Next next) {
+template <class Next> void write_scales(file_matrix& m, Next next) {
     const scale_place place = scales_of(m.type);
     for (std::size_t b = 0; b < m.bytes.size(); b += static_cast<std::size_t>(info(m.type).block_bytes))
         for (int i = 0; i < place.count; ++i) {

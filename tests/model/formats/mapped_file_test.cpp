@@ -11,7 +11,7 @@ namespace troupe::model {
 namespace {
 
 class mapped_file_test : public ::testing::Test {
-   protected:
+ protected:
     void SetUp() override {
         std::string pattern = ::testing::TempDir() + "troupe_map_XXXXXX";
         ASSERT_NE(::mkdtemp(pattern.data()), nullptr);

@@ -9,7 +9,7 @@ namespace troupe::model::testing {
 namespace {
 
 class parts : public ::testing::TestWithParam<const char*> {
-   protected:
+ protected:
     void SetUp() override {
         words_ = load(GetParam());
         ASSERT_NE(words_, nullptr);
