@@ -1,6 +1,10 @@
 #include "net/any_stream.hpp"
 
+#include <array>
+#include <chrono>
+
 #include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 namespace troupe::net {
 namespace asio = boost::asio;
@@ -28,16 +32,36 @@ class plain_transport final : public transport {
         socket_.shutdown(tcp::socket::shutdown_send, ignored);
         done();
     }
+    /// Reads what still comes before it closes: closing with unread bytes resets the connection, and the other side
+    /// would lose the close frame that tells it why.
     void shutdown(std::function<void()> done) override {
         error_code ignored;
         socket_.shutdown(tcp::socket::shutdown_send, ignored);
-        socket_.close(ignored);
-        done();
+        drain_deadline_.expires_after(std::chrono::seconds(1));
+        drain_deadline_.async_wait([this, alive = std::weak_ptr<int>(alive_)](error_code ec) {
+            error_code closed;
+            if (!ec && alive.lock()) socket_.close(closed);
+        });
+        drain(std::move(done));
     }
     tcp::socket& socket() override { return socket_; }
 
  private:
+    void drain(std::function<void()> done) {
+        socket_.async_read_some(
+            asio::buffer(sink_), [this, done = std::move(done)](error_code ec, std::size_t) mutable {
+                if (!ec) return drain(std::move(done));
+                drain_deadline_.cancel();
+                error_code ignored;
+                socket_.close(ignored);
+                done();
+            });
+    }
+
     tcp::socket socket_;
+    asio::steady_timer drain_deadline_{socket_.get_executor()};
+    std::array<char, 16384> sink_;
+    std::shared_ptr<int> alive_ = std::make_shared<int>();  ///< an expired timer's handler may run after the transport
 };
 
 class tls_transport final : public transport {
