@@ -101,9 +101,9 @@ struct ops {
     void (*gated)(context& c, gate kind, const float* g, const float* u, std::int64_t n, std::int64_t dim, float* y);
     /// x = cap * tanh(x / cap).
     void (*softcap)(context& c, float* x, std::int64_t n, std::int64_t dim, float cap);
-    /// angles[i] = {cos[half], sin[half]} of pos[i] * inv_freq[j], computed in double, rounded once.
-    void (*rope_angles)(
-        context& c, const double* inv_freq, int half, const std::int32_t* pos, std::int64_t n, float* angles);
+    /// angles[i] = magnitude * {cos[half], sin[half]} of pos[i] * inv_freq[j], computed in double, rounded once.
+    void (*rope_angles)(context& c, const double* inv_freq, int half, double magnitude, const std::int32_t* pos,
+        std::int64_t n, float* angles);
     /// Rotates the first 2 * half values of every head of x[n][n_heads * head_dim] in place.
     void (*rope)(context& c, float* x, std::int64_t n, int n_heads, int head_dim, int half, rope_pairs pairs,
         const float* angles);

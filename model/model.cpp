@@ -65,7 +65,7 @@ result<description> describe(const gguf_file& file, const load_options& options)
         return fail(errc::usage, "KV segments above 4 GiB are not built", "segment-bytes");
     TROUPE_TRY(const architecture* family, find_architecture(file));
     description d;
-    d.parts = std::make_unique<builder>(file, family->name, options.kv_type);
+    d.parts = std::make_unique<builder>(file, family->name, options.kv_type, options.n_ctx);
     d.net = family->describe(*d.parts);
     TROUPE_TRYV(d.parts->finish());
     const decoder_dims& dims = d.parts->dims();

@@ -34,15 +34,16 @@ void embed(context& c, dtype type, std::int64_t cols, const std::byte* table, co
 }
 
 /// In double and once a step for all layers: the same for both instruction sets.
-void rope_angles(context& c, const double* inv_freq, int half, const std::int32_t* pos, std::int64_t n, float* angles) {
+void rope_angles(context& c, const double* inv_freq, int half, double magnitude, const std::int32_t* pos,
+    std::int64_t n, float* angles) {
     constexpr std::int64_t sine_cost = 32;  // of a sine and a cosine, in plain values
     for_pieces(c.threads, n, half * sine_cost, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
             float* cosines = angles + i * 2 * half;
             for (int j = 0; j < half; ++j) {
                 const double angle = pos[i] * inv_freq[j];
-                cosines[j] = static_cast<float>(std::cos(angle));
-                cosines[half + j] = static_cast<float>(std::sin(angle));
+                cosines[j] = static_cast<float>(magnitude * std::cos(angle));
+                cosines[half + j] = static_cast<float>(magnitude * std::sin(angle));
             }
         }
     });

@@ -61,13 +61,14 @@ void softcap(context& c, float* x, std::int64_t n, std::int64_t dim, float cap) 
     });
 }
 
-void rope_angles(context& c, const double* inv_freq, int half, const std::int32_t* pos, std::int64_t n, float* angles) {
+void rope_angles(context& c, const double* inv_freq, int half, double magnitude, const std::int32_t* pos,
+    std::int64_t n, float* angles) {
     c.threads.run(n, [&](std::int64_t i, int) {
         float* cosines = angles + i * 2 * half;
         for (int j = 0; j < half; ++j) {
             const double angle = pos[i] * inv_freq[j];
-            cosines[j] = static_cast<float>(std::cos(angle));
-            cosines[half + j] = static_cast<float>(std::sin(angle));
+            cosines[j] = static_cast<float>(magnitude * std::cos(angle));
+            cosines[half + j] = static_cast<float>(magnitude * std::sin(angle));
         }
     });
 }

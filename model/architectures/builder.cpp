@@ -27,8 +27,8 @@ bool is_float(kernels::dtype type) { return !kernels::info(type).quantized; }
 
 std::string layer_prefix(std::size_t layer) { return "blk." + std::to_string(layer) + "."; }
 
-builder::builder(const gguf_file& file, std::string_view architecture, kernels::dtype kv_type)
-    : file_(file), architecture_(architecture), kv_type_(kv_type) {
+builder::builder(const gguf_file& file, std::string_view architecture, kernels::dtype kv_type, std::int32_t n_ctx)
+    : file_(file), architecture_(architecture), kv_type_(kv_type), n_ctx_(n_ctx) {
     const bool known = kv_type == kernels::dtype::f32 || kv_type == kernels::dtype::f16 ||
                        kv_type == kernels::dtype::bf16 || kv_type == kernels::dtype::q8_0;
     if (!known) refuse(errc::usage, "KV memory can be f32, f16, bf16 or q8_0", "kv-type");
@@ -140,28 +140,90 @@ void builder::check_vocabulary() {
         compare(static_cast<std::int64_t>(tokens->size()), "the tokenizer");
 }
 
-double builder::linear_rope_factor() {
-    const std::string type = text_or("rope.scaling.type", "none");
-    // Files older than rope.scaling.type carry a bare factor, and it is linear.
-    const double old = number_or("rope.scale_linear", 1.0, 1e-3, 1e6);
-    if (type == "none") return old;
-    if (type == "linear") return number_or("rope.scaling.factor", old, 1e-3, 1e6);
-    refuse(errc::model_unsupported, "rope scaling '" + type + "' is not built for " + architecture_,
-        full("rope.scaling.type"));
-    return 1.0;
+// -- rotary positions -------------------------------------------------------------------------------------------------
+
+std::int64_t builder::rotated_dims(int head_dim) {
+    const std::int64_t rotated = integer_or("rope.dimension_count", head_dim, 2, most_head_dim);
+    if (rotated % 2 == 0 && rotated <= head_dim) return rotated;
+    refuse(errc::model_malformed,
+        "rope over " + std::to_string(rotated) + " of " + std::to_string(head_dim) + " values",
+        full("rope.dimension_count"));
+    return 2;
 }
 
-rope_spec builder::read_rope(double base, double factor, int head_dim, kernels::rope_pairs pairs) {
-    const std::int64_t rotated = integer_or("rope.dimension_count", head_dim, 2, most_head_dim);
-    if (rotated % 2 != 0 || rotated > head_dim)
-        refuse(errc::model_malformed,
-            "rope over " + std::to_string(rotated) + " of " + std::to_string(head_dim) + " values",
-            full("rope.dimension_count"));
-    rope_spec spec;
-    spec.pairs = pairs;
-    for (std::int64_t i = 0; i < std::min<std::int64_t>(rotated, head_dim) / 2; ++i)
-        spec.inv_freq.push_back(std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(rotated)) / factor);
-    return spec;
+rope_spec builder::read_rope(double base, const rope_scaling& scaling, int head_dim, kernels::rope_pairs pairs) {
+    const std::int64_t rotated = rotated_dims(head_dim);
+    if (scaling.type == rope_scaling_type::yarn && base < 1.001)
+        refuse(errc::model_malformed, "yarn cannot place its ramp with a rope base of 1", full("rope.freq_base"));
+    if (refusal_) return {.inv_freq = std::vector<double>(static_cast<std::size_t>(rotated / 2), 1.0), .pairs = pairs};
+    return {rope_frequencies(base, rotated, scaling), rope_magnitude(scaling), pairs};
+}
+
+rope_scaling builder::read_rope_scaling(int head_dim) {
+    rope_scaling s;
+    // Files older than rope.scaling.type carry a bare factor, and it is linear.
+    const std::string type = text_or("rope.scaling.type", "linear");
+    s.trained_context = dims_.n_ctx_train;
+    s.original_context =
+        static_cast<double>(integer_or("rope.scaling.original_context_length", dims_.n_ctx_train, 1, most_context));
+    const auto positive = [&](std::string_view key) -> std::optional<double> {
+        if (!file_.type_of(full(key))) return std::nullopt;
+        return number_or(key, 1, 1e-3, 1e3);
+    };
+    s.attn_factor = positive("rope.scaling.attn_factor");
+    s.attn_magnitude = positive("rope.scaling.yarn_attn_factor");
+    if (type == "linear") {
+        s.type = rope_scaling_type::linear;
+        s.factor = number_or("rope.scaling.factor", number_or("rope.scale_linear", 1.0, 1e-3, 1e6), 1e-3, 1e6);
+    } else if (type == "yarn") {
+        read_yarn(s);
+    } else if (type == "llama3") {
+        s.type = rope_scaling_type::llama3;
+        s.factor = number("rope.scaling.factor", 1.0, 1e6);
+        s.low_freq_factor = number_or("rope.scaling.low_freq_factor", 1, 1e-3, 1e6);
+        s.high_freq_factor = number_or("rope.scaling.high_freq_factor", 4, 1e-3, 1e6);
+        if (s.high_freq_factor <= s.low_freq_factor)
+            refuse(errc::model_malformed, "llama3 rope scaling needs low_freq_factor < high_freq_factor",
+                full("rope.scaling.high_freq_factor"));
+    } else if (type != "none" && type != "longrope") {
+        refuse(errc::model_unsupported,
+            "rope scaling '" + type.substr(0, 64) + "' is not one of none, linear, yarn, longrope, llama3",
+            full("rope.scaling.type"));
+    }
+    // What holds its factors in tensors says so by having them; not every such file has the key.
+    if (type == "longrope" || has("rope_factors_long.weight") || has("rope_factors_short.weight"))
+        s.type = rope_scaling_type::longrope;
+    read_divisors(s, rotated_dims(head_dim) / 2);
+    return s;
+}
+
+void builder::read_yarn(rope_scaling& s) {
+    s.type = rope_scaling_type::yarn;
+    s.factor = number("rope.scaling.factor", 1.0, 1e6);
+    s.beta_fast = number_or("rope.scaling.yarn_beta_fast", 32, 1e-3, 1e6);
+    s.beta_slow = number_or("rope.scaling.yarn_beta_slow", 1, 1e-3, 1e6);
+    s.extrapolation = number_or("rope.scaling.yarn_ext_factor", 1, 0, 1);
+    s.log_multiplier = number_or("rope.scaling.yarn_log_multiplier", 0, 0, 1e3);
+}
+
+void builder::read_divisors(rope_scaling& s, std::int64_t n) {
+    const auto read = [&](const std::string& name) {
+        std::vector<double> divisors;
+        for (const float d : optional_values(name, n)) {
+            if (!(d >= 1e-3f && d <= 1e6f))
+                refuse(errc::model_malformed, "tensor '" + name + "' holds an impossible divisor", name);
+            divisors.push_back(d);
+        }
+        return divisors;
+    };
+    s.divisors = read("rope_freqs.weight");
+    if (s.type != rope_scaling_type::longrope) return;
+    const std::int32_t context = n_ctx_ > 0 ? std::min(n_ctx_, dims_.n_ctx_train) : dims_.n_ctx_train;
+    const std::string for_long = "rope_factors_long.weight", for_short = "rope_factors_short.weight";
+    for (const std::string& name : {for_long, for_short})
+        if (!has(name)) refuse(errc::model_malformed, "the file lacks tensor '" + name + "'", name);
+    auto long_factors = read(for_long), short_factors = read(for_short);
+    s.divisors = context > s.original_context ? std::move(long_factors) : std::move(short_factors);
 }
 
 // -- tensors ----------------------------------------------------------------------------------------------------------

@@ -31,7 +31,8 @@ struct decoder_dims {
 
 class builder {
  public:
-    builder(const gguf_file& file, std::string_view architecture, kernels::dtype kv_type);
+    /// `n_ctx`: the configured context of a sequence; 0: what the file was trained for.
+    builder(const gguf_file& file, std::string_view architecture, kernels::dtype kv_type, std::int32_t n_ctx);
 
     // -- hyper-parameters: "block_count" stands for "<architecture>.block_count" -----------------------------------
     std::int64_t integer(std::string_view key, std::int64_t lowest, std::int64_t highest);
@@ -42,10 +43,11 @@ class builder {
     /// block_count, embedding_length, feed_forward_length, attention.*, context_length, and the vocabulary from
     /// token_embd.weight (checked against vocab_size and the tokenizer's list).
     decoder_dims read_dims();
-    /// base^(-2i/d) for the d rotated dimensions of rope.dimension_count (default: head_dim), divided by `factor`.
-    rope_spec read_rope(double base, double factor, int head_dim, kernels::rope_pairs pairs);
-    /// rope.scaling.factor where rope.scaling.type is linear, 1 where it is none; other types are not built.
-    double linear_rope_factor();
+    /// Frequencies of the rope.dimension_count (default: head_dim) values that are rotated, stretched by `scaling`.
+    rope_spec read_rope(double base, const rope_scaling& scaling, int head_dim, kernels::rope_pairs pairs);
+    /// rope.scaling.*, rope_freqs.weight and rope_factors_{long,short}.weight, of which the configured context chooses.
+    /// After read_dims. An unknown type is model_unsupported.
+    rope_scaling read_rope_scaling(int head_dim);
 
     // -- tensors ---------------------------------------------------------------------------------------------------
     bool has(std::string_view name) const { return file_.tensor(name) != nullptr; }
@@ -84,12 +86,16 @@ class builder {
     std::string full(std::string_view key) const { return architecture_ + "." + std::string(key); }
     template <class T> std::optional<T> take(result<std::optional<T>> read);
     const gguf_tensor* find(const std::string& name, std::initializer_list<std::int64_t> shape);
+    std::int64_t rotated_dims(int head_dim);
+    void read_yarn(rope_scaling& s);
+    void read_divisors(rope_scaling& s, std::int64_t n);
     void check_vocabulary();
     void check_heads(bool head_dim_given);
 
     const gguf_file& file_;
     std::string architecture_;
     kernels::dtype kv_type_;
+    std::int32_t n_ctx_;
     std::optional<error> refusal_;
     decoder_dims dims_;
     weight_plan weights_;

@@ -61,9 +61,9 @@ gemma3::gemma3(builder& b) : d_(b.read_dims()) {
 void gemma3::read_ropes(builder& b) {
     const auto halves = kernels::rope_pairs::halves;
     const double base = b.number_or("rope.freq_base", 1e6, 1.0, 1e12);
-    global_rope_ = b.read_rope(base, b.linear_rope_factor(), d_.head_dim, halves);
+    global_rope_ = b.read_rope(base, b.read_rope_scaling(d_.head_dim), d_.head_dim, halves);
     // Local layers see a window only, so they were never stretched: base 10,000 unless the file says so, no factor.
-    local_rope_ = b.read_rope(b.number_or("rope.freq_base_swa", 1e4, 1.0, 1e12), 1.0, d_.head_dim, halves);
+    local_rope_ = b.read_rope(b.number_or("rope.freq_base_swa", 1e4, 1.0, 1e12), {}, d_.head_dim, halves);
 }
 
 void gemma3::place_layers(builder& b) {

@@ -38,16 +38,8 @@ class llama final : public network {
 llama::llama(builder& b) : d_(b.read_dims()) {
     if (b.integer_or("expert_count", 0, 0, 1 << 16) > 0)
         b.refuse(errc::model_unsupported, "llama models with experts are not built", "llama.expert_count");
-    rope_ = b.read_rope(b.number_or("rope.freq_base", 1e4, 1.0, 1e12), b.linear_rope_factor(), d_.head_dim,
+    rope_ = b.read_rope(b.number_or("rope.freq_base", 1e4, 1.0, 1e12), b.read_rope_scaling(d_.head_dim), d_.head_dim,
         kernels::rope_pairs::adjacent);
-    // Llama 3.1 and later stretch their frequencies one by one; the file holds the divisors.
-    const auto divisors = b.optional_values("rope_freqs.weight", rope_.half());
-    for (std::size_t i = 0; i < divisors.size(); ++i) {
-        if (!(divisors[i] >= 1e-3f && divisors[i] <= 1e6f))
-            b.refuse(
-                errc::model_malformed, "tensor 'rope_freqs.weight' holds an impossible divisor", "rope_freqs.weight");
-        rope_.inv_freq[i] /= divisors[i];
-    }
     b.embed(embed_, "token_embd.weight", d_.n_vocab, d_.n_embd);
     b.vector(output_norm_, "output_norm.weight", d_.n_embd);
     b.output(output_, d_.n_vocab, d_.n_embd);

@@ -8,4 +8,5 @@ list(APPEND model_sources
   architectures/gemma3.cpp
   architectures/llama.cpp
   architectures/registry.cpp
+  architectures/rope.cpp
   architectures/step.cpp)

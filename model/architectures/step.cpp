@@ -13,7 +13,7 @@ void step::embed(const embedding& e, float scale, float* y) {
 }
 
 void step::rope_angles(const rope_spec& rope, float* angles) {
-    ops_.rope_angles(context_, rope.inv_freq.data(), rope.half(), rows_.pos.data(), n_, angles);
+    ops_.rope_angles(context_, rope.inv_freq.data(), rope.half(), rope.magnitude, rows_.pos.data(), n_, angles);
 }
 
 void step::norm(const float* x, const float* w, std::int64_t dim, float eps, float* y, std::int64_t per_row) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/ops.hpp"
+#include "model/architectures/rope.hpp"
 
 namespace troupe::model {
 
@@ -16,13 +17,6 @@ struct embedding {
     kernels::dtype type{};
     std::int64_t cols = 0;
     const std::byte* rows = nullptr;
-};
-
-/// Rotary frequencies of a layer kind: made once at load, in double, by absolute position (design section 8, rule 5).
-struct rope_spec {
-    std::vector<double> inv_freq;  ///< rotated dims / 2
-    kernels::rope_pairs pairs = kernels::rope_pairs::adjacent;
-    int half() const { return static_cast<int>(inv_freq.size()); }
 };
 
 /// Where a layer keeps its keys and values, and how it scores them.

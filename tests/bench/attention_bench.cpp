@@ -134,7 +134,7 @@ void run_rows(const setup& s, std::int64_t n, std::int64_t dim) {
     measure("silu", [&] { s.table.gated(c, gate::silu, x.data(), x.data(), n, dim, y.data()); });
     measure("gelu", [&] { s.table.gated(c, gate::gelu_tanh, x.data(), x.data(), n, dim, y.data()); });
     measure("softcap", [&] { s.table.softcap(c, y.data(), n, dim, 30.0f); });
-    s.table.rope_angles(c, frequencies.data(), 32, positions.data(), n, angles.data());
+    s.table.rope_angles(c, frequencies.data(), 32, 1.0, positions.data(), n, angles.data());
     const int heads = static_cast<int>(dim / 64);
     measure("rope pairs", [&] { s.table.rope(c, y.data(), n, heads, 64, 32, rope_pairs::adjacent, angles.data()); });
     measure("rope halves", [&] { s.table.rope(c, y.data(), n, heads, 64, 32, rope_pairs::halves, angles.data()); });

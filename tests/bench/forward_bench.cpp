@@ -52,9 +52,10 @@ kernels::ops instrumented() {
         timed clock("gated");
         table->gated(c, kind, g, u, n, dim, y);
     };
-    t.rope_angles = [](context& c, const double* f, int half, const std::int32_t* pos, std::int64_t n, float* angles) {
+    t.rope_angles = [](context& c, const double* f, int half, double magnitude, const std::int32_t* pos, std::int64_t n,
+                        float* angles) {
         timed clock("rope_angles");
-        table->rope_angles(c, f, half, pos, n, angles);
+        table->rope_angles(c, f, half, magnitude, pos, n, angles);
     };
     t.rope = [](context& c, float* x, std::int64_t n, int heads, int dim, int half, rope_pairs pairs,
                  const float* angles) {

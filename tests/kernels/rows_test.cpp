@@ -107,8 +107,8 @@ TEST_P(rows, rope) {
             std::vector<double> frequencies;
             for (int j = 0; j < half; ++j) frequencies.push_back(std::pow(10000.0, -j / static_cast<double>(half)));
             floats angles(static_cast<std::size_t>(n * 2 * half), 1), expected_angles(angles.size());
-            fast.rope_angles(m.ctx(), frequencies.data(), half, positions.data(), n, angles.data());
-            ref.rope_angles(r.ctx(), frequencies.data(), half, positions.data(), n, expected_angles.data());
+            fast.rope_angles(m.ctx(), frequencies.data(), half, 1.19, positions.data(), n, angles.data());
+            ref.rope_angles(r.ctx(), frequencies.data(), half, 1.19, positions.data(), n, expected_angles.data());
             ASSERT_TRUE(angles.same_bits(expected_angles) && angles.intact());
             for (const rope_pairs pairs : {rope_pairs::adjacent, rope_pairs::halves}) {
                 constexpr int heads = 3;

@@ -115,8 +115,8 @@ TEST(model_load, refuses_impossible_hyper_parameters) {
                     w.f32("llama.attention.layer_norm_rms_epsilon", std::numeric_limits<float>::quiet_NaN());
                 },
                 bad, "epsilon"},
-            {"yarn", [](gguf_writer& w) { w.text("llama.rope.scaling.type", "yarn"); }, errc::model_unsupported,
-                "yarn"},
+            {"rope scaling of the future", [](gguf_writer& w) { w.text("llama.rope.scaling.type", "dynamic"); },
+                errc::model_unsupported, "dynamic"},
             {"other vocabulary", [](gguf_writer& w) { w.texts("tokenizer.ggml.tokens", {"a"}); }, bad, "tokenizer"},
         });
     expect_refused("gemma3",
