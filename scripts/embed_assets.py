@@ -9,7 +9,7 @@ import sys
 
 VENDOR = {  # name under /web/vendor/: candidates on disk
     "markdown-it.js": ["/usr/share/javascript/markdown-it/markdown-it.js"],
-    "purify.js": ["/usr/share/nodejs/dompurify/dist/purify.min.js", "/usr/share/nodejs/dompurify/dist/purify.js"],
+    "purify.js": ["/usr/share/nodejs/dompurify/dist/purify.js"],
     "highlight.js": ["/usr/share/javascript/highlight.js/highlight.min.js", "/usr/share/javascript/highlight.js/highlight.js"],
     "katex.js": ["/usr/share/javascript/katex/katex.min.js", "/usr/share/javascript/katex/katex.js"],
     "katex.css": ["/usr/share/javascript/katex/katex.min.css", "/usr/share/javascript/katex/katex.css"],
@@ -19,8 +19,41 @@ TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=u
          ".svg": "image/svg+xml", ".json": "application/json", ".webmanifest": "application/manifest+json", ".png": "image/png",
          ".woff2": "font/woff2", ".woff": "font/woff", ".ttf": "font/ttf"}
 
+# Debian 12 without its security archive has node-dompurify 2.4.1+deb12u1, whose guard against tampered depths stands in the wrong
+# function: sanitize() then throws on any markup. deb12u2 moved it; the same move is made here.
+MISPLACED = """      if (shadowNode.__depth >= MAX_NESTING_DEPTH || numberIsNaN(shadowNode.__depth)) {
+        _forceRemove(body.firstChild);
+      }"""
+PLACED = """      if (body && FORCE_BODY) {
+        _forceRemove(body.firstChild);
+      }"""
+UNGUARDED = "if (shadowNode.__depth >= MAX_NESTING_DEPTH) {"
+GUARDED = "if (shadowNode.__depth >= MAX_NESTING_DEPTH || numberIsNaN(shadowNode.__depth)) {"
 
-def page_files(web):
+
+def repair_dompurify(source):
+    """The library's text, with deb12u1's mistake undone; any other version comes back as it is."""
+    if MISPLACED not in source:
+        return source
+    if source.count(UNGUARDED) != 1:
+        sys.exit("embed_assets: node-dompurify is neither deb12u1 nor a version without its mistake; install the one of Debian's security archive")
+    return source.replace(MISPLACED, PLACED).replace(UNGUARDED, GUARDED)
+
+
+def repaired(name, path, out):
+    """Path of what to embed: the package's file itself, or a corrected copy in the build folder."""
+    if name != "purify.js":
+        return path
+    source = open(path, encoding="utf-8").read()
+    if repair_dompurify(source) == source:
+        return path
+    copy = os.path.join(os.path.abspath(out), name)
+    with open(copy, "w", encoding="utf-8") as f:
+        f.write(repair_dompurify(source))
+    return copy
+
+
+def page_files(web, out):
     for folder, _, names in sorted(os.walk(web)):
         for name in sorted(names):
             path = os.path.join(folder, name)
@@ -30,7 +63,7 @@ def page_files(web):
         found = next((c for c in candidates if os.path.exists(c)), None)
         if not found:
             sys.exit(f"embed_assets: none of {candidates} exists; install the packages of scripts/packages.txt")
-        yield f"/web/vendor/{name}", os.path.realpath(found)
+        yield f"/web/vendor/{name}", repaired(name, os.path.realpath(found), out)
     for folder in KATEX_FONTS:
         if os.path.isdir(folder):
             for name in sorted(os.listdir(folder)):
@@ -44,7 +77,7 @@ def main():
     assembly = ["    .section .rodata", ""]
     table = ['#include "net/assets.hpp"', "", "#include <cstddef>", "", "extern \"C\" {"]
     rows = []
-    for i, (url, path) in enumerate(page_files(web)):
+    for i, (url, path) in enumerate(page_files(web, out)):
         data = open(path, "rb").read()
         kind = TYPES.get(os.path.splitext(path)[1])
         if kind is None:
@@ -63,4 +96,5 @@ def main():
             f.write("\n".join(lines) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

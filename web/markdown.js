@@ -75,7 +75,19 @@ window.DOMPurify.addHook("afterSanitizeAttributes", (node) => {
   if (node.tagName === "IMG") node.remove();  // a picture's address could tell a stranger what was written
 });
 
+// Whatever a library makes of it, the words are shown: as plain text if nothing better works.
 function fragment(text) {
+  try {
+    return rendered(text);
+  } catch (error) {
+    console.error("markdown:", error);
+    const plain = document.createElement("pre");
+    plain.textContent = text;
+    return plain;
+  }
+}
+
+function rendered(text) {
   return window.DOMPurify.sanitize(engine.render(text), {
     RETURN_DOM_FRAGMENT: true,
     FORBID_TAGS: ["style", "form", "input", "button", "iframe", "object", "embed"],

@@ -1,53 +1,17 @@
-"""Real Chromium drives the chat page: an answer streams, survives a reload and the executor's death; hostile Markdown is tame."""
+"""Real Chromium drives the chat page: an answer streams, survives a reload and the executor's death."""
 import os
-import sys
 import time
 import unittest
 
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "black_box"))
-from support import Server, wait_until  # noqa: E402
+from browser import PageTest, Server, open_browser, wait_until
 
 SCREENSHOT = os.environ.get("TROUPE_SCREENSHOT")  # where the README's picture goes; unset in CI
 
 
-def open_browser(width=1100, height=760, dark=False):
-    options = webdriver.ChromeOptions()
-    options.binary_location = "/usr/bin/chromium"
-    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", f"--window-size={width},{height}",
-                 "--force-dark-mode" if dark else "--hide-scrollbars"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
-
-
-class Page(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server("--temperature", "0")
-        cls.url = f"http://{cls.server.host}:{cls.server.port}/"
-        cls.browser = open_browser()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.quit()
-        cls.server.close()
-
-    def setUp(self):
-        self.browser.get("about:blank")
-        self.browser.get(self.url)
-        wait_until(lambda: self.browser.execute_script("return document.body?.dataset.connected === 'yes'"), what="a connected page")
-
-    def find(self, selector):
-        return self.browser.find_element(By.CSS_SELECTOR, selector)
-
-    def all(self, selector):
-        return self.browser.find_elements(By.CSS_SELECTOR, selector)
-
+class Page(PageTest):
     def ask(self, text):
         before = len(self.all(".message.assistant"))
         self.find("#input").send_keys(text, Keys.ENTER)
@@ -147,58 +111,6 @@ class Page(unittest.TestCase):
         finally:
             browser.quit()
             server.close()
-
-    def render(self, text):
-        return self.browser.execute_async_script(
-            """const [text, done] = arguments;
-               import('/web/markdown.js').then(({MarkdownView}) => {
-                 const e = document.createElement('div'); document.body.append(e);
-                 new MarkdownView(e).update(text);
-                 setTimeout(() => {
-                   const found = [...e.querySelectorAll('*')].flatMap((n) => [n.tagName.toLowerCase(),
-                     ...[...n.attributes].map((a) => a.name.startsWith('on') || /^\\s*(javascript|data|vbscript):/i.test(a.value) ? `attribute ${a.name}=${a.value}` : '')]);
-                   const html = e.innerHTML; e.remove(); done([html, found]);
-                 }, 50);
-               });""", text)
-
-    def html(self, text):
-        return self.render(text)[0]
-
-    def test_hostile_markdown(self):
-        self.browser.execute_script("window.harmed = 0; window.alert = () => ++window.harmed")
-        payloads = [
-            "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "[x](javascript:alert(1))", "[x](  JaVaScRiPt:alert(1))",
-            "[x](data:text/html,<script>alert(1)</script>)", "![x](javascript:alert(1))", "![x](http://tracker.example/a.png)", "<svg onload=alert(1)>",
-            "<iframe src=javascript:alert(1)></iframe>", "<a href=\"javascript:alert(1)\">x</a>", "<math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>",
-            "```html\n<script>alert(1)</script>\n```", "`<img src=x onerror=alert(1)>`", "$\\href{javascript:alert(1)}{x}$", "$$\\url{javascript:alert(1)}$$",
-            "<details open ontoggle=alert(1)>", "<style>*{display:none}</style>", "<form action=javascript:alert(1)><button>x", "[a]: javascript:alert(1)\n\n[a]",
-            "<object data=javascript:alert(1)>", "\\(\\htmlData{onclick=alert(1)}{x}\\)", "<vbscript:alert(1)>",
-        ]
-        for text in payloads:
-            _, found = self.render(text)
-            for bad in ("script", "img", "iframe", "object", "embed", "form", "style", "details"):
-                self.assertNotIn(bad, found, text)
-            self.assertEqual([f for f in found if f.startswith("attribute")], [], text)
-        self.assertEqual(self.browser.execute_script("return window.harmed"), 0)
-
-    def test_markdown_and_maths(self):
-        self.assertIn("<strong>bold</strong>", self.html("**bold**"))
-        self.assertIn("<table>", self.html("| a | b |\n|---|---|\n| 1 | 2 |\n"))
-        for text in ("$x^2$", "\\(x^2\\)", "$$\nx^2\n$$", "\\[\nx^2\n+ y\n\\]", "so \\[ x^2 \\] it is"):
-            self.assertIn("katex", self.html(text), text)
-        self.assertNotIn("katex", self.html("It costs $5 and $6."))
-        self.assertIn("hljs-", self.html("```python\ndef f(x):\n    return x\n```"))
-
-    def test_phone_width(self):
-        self.browser.set_window_size(390, 800)
-        try:
-            self.assertFalse(self.find("#sidebar").is_displayed())
-            self.find("#open-sidebar").click()
-            wait_until(lambda: self.find("#sidebar").is_displayed(), what="the list")
-            overflow = self.browser.execute_script("return document.documentElement.scrollWidth - innerWidth")
-            self.assertLessEqual(overflow, 0)
-        finally:
-            self.browser.set_window_size(1100, 760)
 
 
 if __name__ == "__main__":
