@@ -1,31 +1,17 @@
-// The sampling chain against golden distributions (tests/data/sampling/chains.json: float64 references of every chain
-// the parameters can express), and the properties of the draw.
+// Properties of the sampler: the draw, truncation of large vocabularies, ties, extremes, log-probabilities. What the
+// chain keeps is compared with goldens in golden_test.cpp.
 #include "model/sampling/sampler.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <random>
-#include <sstream>
-
-#include <boost/json.hpp>
 
 namespace troupe::model {
 namespace {
 
-namespace json = boost::json;
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
-
-json::object load_goldens() {
-    const char* root = std::getenv("TROUPE_SOURCE_DIR");
-    std::ifstream in(std::string(root != nullptr ? root : "") + "/tests/data/sampling/chains.json");
-    std::stringstream text;
-    text << in.rdbuf();
-    return json::parse(text.str()).as_object();
-}
 
 sampling_params neutral() {
     sampling_params p;
@@ -34,84 +20,6 @@ sampling_params neutral() {
     p.top_p = 1;
     p.min_p = 0;
     return p;
-}
-
-float number(const json::value& v) { return v.is_string() ? minus_infinity : v.to_number<float>(); }
-
-sampling_params params_of(const json::array& steps) {
-    sampling_params p = neutral();
-    for (const auto& value : steps) {
-        const auto& step = value.as_object();
-        const std::string name(step.at("sampler").as_string());
-        if (name == "temperature") p.temperature = number(step.at("t"));
-        if (name == "top_k") p.top_k = step.at("k").to_number<std::int32_t>();
-        if (name == "top_p") p.top_p = number(step.at("p"));
-        if (name == "min_p") p.min_p = number(step.at("p"));
-        if (name == "penalties") {
-            p.penalty_last_n = step.at("last_n").to_number<std::int32_t>();
-            p.repeat_penalty = number(step.at("repeat"));
-            p.frequency_penalty = number(step.at("freq"));
-            p.presence_penalty = number(step.at("present"));
-        }
-        if (name == "logit_bias") {
-            for (const auto& [id, bias] : step.at("bias").as_object()) {
-                p.logit_bias.emplace_back(std::stoi(std::string(id)), number(bias));
-            }
-        }
-    }
-    return p;
-}
-
-std::vector<float> vector_of(const json::object& goldens, std::string_view name) {
-    std::vector<float> out;
-    const float scale = goldens.at("scale").to_number<float>();
-    for (const auto& v : goldens.at("vectors").at(name).as_array()) {
-        out.push_back(v.is_null() ? minus_infinity : v.to_number<float>() / scale);
-    }
-    return out;
-}
-
-using distribution = std::vector<std::pair<token_id, float>>;
-
-/// Golden probabilities are of float64; a float32 engine is allowed 2e-5 (the goldens' README). Which ids survive must
-/// be exact (lowest ids at a tied cut, which is this engine's rule too); two that differ by a rounding may swap places.
-void expect_same(const distribution& got, const json::object& want, const std::string& what) {
-    const auto& ids = want.at("ids").as_array();
-    const auto& probabilities = want.at("p").as_array();
-    std::map<token_id, double> by_id;
-    std::size_t visible = 0;  // in float32
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-        by_id[ids[i].to_number<token_id>()] = probabilities[i].to_number<double>();
-        visible += probabilities[i].to_number<double>() > 1e-30 ? 1 : 0;
-    }
-    ASSERT_GE(got.size(), visible) << what;
-    ASSERT_LE(got.size(), ids.size()) << what;
-    for (std::size_t i = 0; i < got.size(); ++i) {
-        ASSERT_EQ(by_id.count(got[i].first), 1u) << what << " keeps " << got[i].first;
-        EXPECT_NEAR(got[i].second, by_id[got[i].first], 2e-5) << what << " at " << i;
-        EXPECT_NEAR(got[i].second, probabilities[i].to_number<double>(), 2e-5) << what << " at " << i;
-    }
-}
-
-TEST(sampler, matches_the_golden_distributions) {
-    const json::object goldens = load_goldens();
-    sampler s(goldens.at("n_vocab").to_number<std::int32_t>());
-    std::map<std::string, const json::object*> plain;
-    std::size_t compared = 0;
-    for (const auto& value : goldens.at("cases").as_array()) {
-        const auto& c = value.as_object();
-        const std::string vector(c.at("v").as_string()), chain(c.at("c").as_string());
-        if (chain == "plain") plain[vector] = &c;
-        if (c.contains("boundary")) continue;  // within 2e-6 of a threshold: float32 may fall on either side
-        const auto& description = goldens.at("chains").at(chain);
-        std::vector<token_id> history;
-        for (const auto& id : description.at("history").as_array()) history.push_back(id.to_number<token_id>());
-        const auto got =
-            s.distribution(vector_of(goldens, vector), params_of(description.at("steps").as_array()), history);
-        expect_same(got, c.contains("same_as") ? *plain.at(vector) : c, vector + "/" + chain);
-        ++compared;
-    }
-    EXPECT_GE(compared, 1000u);
 }
 
 TEST(sampler, draws_with_the_frequencies_of_the_distribution) {
@@ -252,6 +160,86 @@ TEST(sampler, logprobs_are_of_the_raw_logits) {
     EXPECT_TRUE(s.sample(logits, p, {}, 0).top.empty());
     p.n_logprobs = 100;
     EXPECT_EQ(s.sample(logits, p, {}, 0).top.size(), 4u);
+}
+
+TEST(sampler, post_sampling_logprobs_are_of_what_the_chain_left) {
+    const std::vector<float> logits = {2.0f, 4.0f, 1.0f, 3.0f};
+    sampler s(4);
+    sampling_params p = neutral();
+    p.top_k = 2;
+    p.temperature = 0.5f;
+    p.n_logprobs = 3;
+    p.post_sampling_logprobs = true;
+    for (int position = 0; position < 20; ++position) {
+        const auto token = s.sample(logits, p, {}, position);
+        ASSERT_EQ(token.top.size(), 2u);  // two are left, whatever is asked for
+        EXPECT_EQ(token.top[0].id, 1);
+        EXPECT_EQ(token.top[1].id, 3);
+        EXPECT_NEAR(token.top[0].logprob, -std::log(1 + std::exp(-2.0)), 1e-6);
+        EXPECT_NEAR(std::exp(token.top[0].logprob) + std::exp(token.top[1].logprob), 1, 1e-6);
+        EXPECT_EQ(token.logprob, token.id == 1 ? token.top[0].logprob : token.top[1].logprob);
+    }
+    p.temperature = 0;
+    const auto greedy = s.sample(logits, p, {}, 0);
+    EXPECT_EQ(greedy.logprob, 0);
+    EXPECT_EQ(greedy.top.size(), 1u);
+}
+
+TEST(sampler, greedy_takes_the_best_of_what_xtc_and_typical_leave) {
+    const std::vector<float> logits = {3.0f, 2.9f, 2.8f, -5.0f};
+    sampler s(4);
+    sampling_params p = neutral();
+    p.temperature = 0;
+    p.xtc_probability = 1;
+    p.xtc_threshold = 0.1f;
+    EXPECT_EQ(s.sample(logits, p, {}, 0).id, 2);
+    p.min_keep = 3;
+    EXPECT_EQ(s.sample(logits, p, {}, 0).id, 0);
+}
+
+TEST(sampler, xtc_draws_anew_at_every_position) {
+    const std::vector<float> logits = {3.0f, 2.9f};
+    sampler s(2);
+    sampling_params p = neutral();
+    p.temperature = 0;
+    p.xtc_probability = 0.3f;
+    int hits = 0;
+    constexpr int n = 2000;
+    for (int position = 0; position < n; ++position) hits += s.sample(logits, p, {}, position).id == 1;
+    EXPECT_NEAR(hits / static_cast<double>(n), 0.3, 0.05);  // 5 sigma
+}
+
+TEST(sampler, mirostat_reaches_the_wanted_surprise) {
+    const auto logits = random_logits(2000, 5);
+    sampler s(2000);
+    sampling_params p = neutral();
+    p.mirostat = 2;
+    p.mirostat_tau = 3;
+    float mu = p.first_mu();
+    double surprise = 0;
+    constexpr int n = 4000;
+    for (int position = 0; position < n; ++position) {
+        const auto token = s.sample(logits, p, {}, position, mu);
+        surprise += (mu - token.mu) / p.mirostat_eta + p.mirostat_tau;
+        mu = token.mu;
+    }
+    EXPECT_NEAR(surprise / n, 3, 0.1);
+}
+
+TEST(dry, ids_out_of_range_and_long_loops_are_harmless) {
+    std::vector<float> logits(10, 0.0f);
+    std::vector<std::int32_t> longest(10), overlap;
+    dry_params p{.multiplier = 1, .base = 2, .allowed_length = 1, .last_n = -1, .breakers = {}};
+    std::vector<token_id> history(3000, 4);
+    history.push_back(-7);
+    history.push_back(400);
+    apply_dry(logits, p, history, longest, overlap);
+    EXPECT_EQ(logits, std::vector<float>(10, 0.0f));
+    history.resize(3000);
+    apply_dry(logits, p, history, longest, overlap);
+    EXPECT_LT(logits[4], -1e37f);  // the exponent is bounded: still a number
+    EXPECT_GT(logits[4], minus_infinity);
+    EXPECT_EQ(longest, std::vector<std::int32_t>(10, 0));
 }
 
 }  // namespace
