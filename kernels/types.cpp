@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/check.hpp"
+#include "kernels/block_fields.hpp"
 
 namespace troupe::kernels {
 namespace {
@@ -23,6 +24,12 @@ constexpr std::array<dtype_info, n_types> infos{{
     {dtype::q5_k, "q5_k", 256, 176, true},
     {dtype::q6_k, "q6_k", 256, 210, true},
     {dtype::q5_0, "q5_0", 32, 22, true},
+    {dtype::q5_1, "q5_1", 32, 24, true},
+    {dtype::q2_k, "q2_k", 256, 84, true},
+    {dtype::q3_k, "q3_k", 256, 110, true},
+    {dtype::iq4_nl, "iq4_nl", 32, 18, true},
+    {dtype::iq4_xs, "iq4_xs", 256, 136, true},
+    {dtype::mxfp4, "mxfp4", 32, 17, true},
 }};
 
 constexpr bool rows_match_enum() {
@@ -41,6 +48,7 @@ std::uint16_t u16_at(const std::byte* p) {
 }
 
 float half_at(const std::byte* p) { return half_to_float(u16_at(p)); }
+const std::uint8_t* fields(const std::byte* p) { return reinterpret_cast<const std::uint8_t*>(p); }
 
 // The blocks below are given as: field (bytes). Every product of a scale and a quantum is formed in the order ggml
 // forms it, because Q6_K's (d * scale) * q needs 25 bits and its rounding depends on the order.
@@ -65,18 +73,30 @@ void block_q4_1(const std::byte* b, float* y) {
     }
 }
 
-/// d (2), fifth bits (4, bit i for value i), 16 bytes of nibbles as in q4_0; offset 16.
+/// Fifth bits (4 bytes, bit i for value i), 16 bytes of nibbles as in q4_0: 32 levels.
+void five_bit_levels(const std::byte* b, int q[32]) {
+    std::uint32_t high;
+    std::memcpy(&high, b, sizeof high);
+    for (int j = 0; j < 16; ++j) {
+        q[j] = (byte_at(b, 4 + j) & 15) | static_cast<int>((high >> j & 1) << 4);
+        q[j + 16] = (byte_at(b, 4 + j) >> 4) | static_cast<int>((high >> (j + 16) & 1) << 4);
+    }
+}
+
+/// d (2), five-bit levels (20); offset 16.
 void block_q5_0(const std::byte* b, float* y) {
     const float d = half_at(b);
-    std::uint32_t high;
-    std::memcpy(&high, b + 2, sizeof high);
-    for (int j = 0; j < 16; ++j) {
-        const int q = byte_at(b, 6 + j);
-        const int low = (q & 15) | static_cast<int>((high >> j & 1) << 4);
-        const int up = (q >> 4) | static_cast<int>((high >> (j + 16) & 1) << 4);
-        y[j] = static_cast<float>(low - 16) * d;
-        y[j + 16] = static_cast<float>(up - 16) * d;
-    }
+    int q[32];
+    five_bit_levels(b + 2, q);
+    for (int j = 0; j < 32; ++j) y[j] = static_cast<float>(q[j] - 16) * d;
+}
+
+/// d (2), min (2), five-bit levels (20).
+void block_q5_1(const std::byte* b, float* y) {
+    const float d = half_at(b), m = half_at(b + 2);
+    int q[32];
+    five_bit_levels(b + 4, q);
+    for (int j = 0; j < 32; ++j) y[j] = static_cast<float>(q[j]) * d + m;
 }
 
 /// d (2), 32 signed bytes.
@@ -85,23 +105,12 @@ void block_q8_0(const std::byte* b, float* y) {
     for (int j = 0; j < 32; ++j) y[j] = static_cast<float>(static_cast<std::int8_t>(byte_at(b, 2 + j))) * d;
 }
 
-struct scale_min {
-    int scale, min;
-};
-
-/// Sub-block j (0..7) of the 12 bytes of 6-bit scales and mins that Q4_K and Q5_K share.
-scale_min k_scale(const std::byte* s, int j) {
-    if (j < 4) return {byte_at(s, j) & 63, byte_at(s, j + 4) & 63};
-    return {
-        (byte_at(s, j + 4) & 15) | (byte_at(s, j - 4) >> 6 << 4), (byte_at(s, j + 4) >> 4) | (byte_at(s, j) >> 6 << 4)};
-}
-
 /// d (2), dmin (2), scales (12), 128 bytes: each 32 bytes hold 64 values, the low nibbles first.
 void block_q4_k(const std::byte* b, float* y) {
     const float d = half_at(b), dmin = half_at(b + 2);
     const std::byte* q = b + 16;
     for (int j = 0; j < 8; ++j) {
-        const scale_min sm = k_scale(b + 4, j);
+        const scale_min sm = k_scale_min(fields(b + 4), j);
         const float scale = d * static_cast<float>(sm.scale), min = dmin * static_cast<float>(sm.min);
         const int shift = (j & 1) * 4;
         for (int l = 0; l < 32; ++l)
@@ -115,7 +124,7 @@ void block_q5_k(const std::byte* b, float* y) {
     const std::byte* high = b + 16;
     const std::byte* q = b + 48;
     for (int j = 0; j < 8; ++j) {
-        const scale_min sm = k_scale(b + 4, j);
+        const scale_min sm = k_scale_min(fields(b + 4), j);
         const float scale = d * static_cast<float>(sm.scale), min = dmin * static_cast<float>(sm.min);
         const int shift = (j & 1) * 4;
         for (int l = 0; l < 32; ++l) {
@@ -141,6 +150,55 @@ void block_q6_k(const std::byte* b, float* y) {
             }
     }
 }
+
+/// nibbles (16: scale low, min high, of 16 values each), 64 bytes: each 32 bytes hold 128 values, bit pair k of byte l
+/// for value 32 k + l; d (2), dmin (2).
+void block_q2_k(const std::byte* b, float* y) {
+    const float d = half_at(b + 80), dmin = half_at(b + 82);
+    for (int j = 0; j < 16; ++j) {
+        const int fields = byte_at(b, j), shift = j % 8 / 2 * 2;
+        const float scale = d * static_cast<float>(fields & 15), min = dmin * static_cast<float>(fields >> 4);
+        const std::byte* q = b + 16 + j / 8 * 32 + j % 2 * 16;
+        for (int l = 0; l < 16; ++l) y[16 * j + l] = scale * static_cast<float>(byte_at(q, l) >> shift & 3) - min;
+    }
+}
+
+/// third bits (32: bit j of byte l for value 32 j + l), 64 bytes as in q2_k, scales (12), d (2); offset 4.
+void block_q3_k(const std::byte* b, float* y) {
+    const float d = half_at(b + 108);
+    for (int j = 0; j < 16; ++j) {
+        const float scale = d * static_cast<float>(q3_k_scale(fields(b + 96), j));
+        const int shift = j % 8 / 2 * 2, first = j % 2 * 16;
+        const std::byte* q = b + 32 + j / 8 * 32 + first;
+        for (int l = 0; l < 16; ++l) {
+            const int high = byte_at(b, first + l) >> j / 2 & 1;
+            y[16 * j + l] = scale * static_cast<float>(((byte_at(q, l) >> shift & 3) | high << 2) - 4);
+        }
+    }
+}
+
+/// 16 bytes: the level of value j is named by the low nibble of byte j, that of value j + 16 by the high one.
+void named_levels(const std::byte* q, const std::int8_t* levels, float scale, float* y) {
+    for (int j = 0; j < 16; ++j) {
+        y[j] = scale * static_cast<float>(levels[byte_at(q, j) & 15]);
+        y[j + 16] = scale * static_cast<float>(levels[byte_at(q, j) >> 4]);
+    }
+}
+
+/// d (2), 16 bytes of level names.
+void block_iq4_nl(const std::byte* b, float* y) { named_levels(b + 2, iq4_levels, half_at(b), y); }
+
+/// d (2), scales (6), 8 times 16 bytes of level names.
+void block_iq4_xs(const std::byte* b, float* y) {
+    const float d = half_at(b);
+    for (int j = 0; j < 8; ++j) {
+        const float scale = d * static_cast<float>(iq4_xs_scale(fields(b + 2), j));
+        named_levels(b + 8 + 16 * j, iq4_levels, scale, y + 32 * j);
+    }
+}
+
+/// exponent (1), 16 bytes of level names.
+void block_mxfp4(const std::byte* b, float* y) { named_levels(b + 1, mxfp4_levels, mxfp4_scale(byte_at(b, 0)), y); }
 
 void one_f32(const std::byte* b, float* y) { std::memcpy(y, b, sizeof *y); }
 void one_f16(const std::byte* b, float* y) { *y = half_at(b); }
@@ -194,6 +252,18 @@ void dequantize(dtype type, const std::byte* src, std::int64_t n, float* dst) {
         return each_block<block_q6_k>(t, src, n, dst);
     case dtype::q5_0:
         return each_block<block_q5_0>(t, src, n, dst);
+    case dtype::q5_1:
+        return each_block<block_q5_1>(t, src, n, dst);
+    case dtype::q2_k:
+        return each_block<block_q2_k>(t, src, n, dst);
+    case dtype::q3_k:
+        return each_block<block_q3_k>(t, src, n, dst);
+    case dtype::iq4_nl:
+        return each_block<block_iq4_nl>(t, src, n, dst);
+    case dtype::iq4_xs:
+        return each_block<block_iq4_xs>(t, src, n, dst);
+    case dtype::mxfp4:
+        return each_block<block_mxfp4>(t, src, n, dst);
     case dtype::count_:
         break;
     }

@@ -10,7 +10,25 @@
 namespace troupe::kernels {
 
 /// q5_0: Gemma 3 270M "Q4_K_M" has 81 such tensors (rows of 640 are no multiple of 256).
-enum class dtype : std::uint8_t { f32, f16, bf16, q4_0, q4_1, q8_0, q4_k, q5_k, q6_k, q5_0, count_ };
+enum class dtype : std::uint8_t {
+    f32,
+    f16,
+    bf16,
+    q4_0,
+    q4_1,
+    q8_0,
+    q4_k,
+    q5_k,
+    q6_k,
+    q5_0,
+    q5_1,
+    q2_k,
+    q3_k,
+    iq4_nl,
+    iq4_xs,
+    mxfp4,
+    count_
+};
 
 struct dtype_info {
     dtype type;

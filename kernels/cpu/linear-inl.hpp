@@ -62,9 +62,29 @@ TROUPE_INLINE vf accumulate(vf acc, vf dw, const act_block& a, vi isum0, vi isum
     return fma(dw, fma(broadcast(a.d[1]), to_float(isum1), first), acc);
 }
 
+/// What a stored level stands for in the dot product: itself ...
+struct plain_levels {
+    TROUPE_INLINE static vi levels(vi stored) { return stored; }
+};
+/// ... or the signed byte it names in a set of 16.
+template <const std::int8_t (&Set)[16]>
+struct named_levels {
+    TROUPE_INLINE static vi levels(vi names) { return look_up(Set, names); }
+};
+
+/// Takes away what offset_q8 has added to signed weights; `centre` is 32 * the sum of the activations.
+TROUPE_INLINE vi signed_sum(vi sum, std::int32_t centre) {
+    return offset_q8 ? sub_i32(sum, shift_left_i32<2>(broadcast_i32(centre))) : sum;
+}
+
+/// acc + d * (signed sums): q8_0 and the types with named levels.
+TROUPE_INLINE vf accumulate_signed(vf acc, vf d, const dot32_signed& s, const act_block& a) {
+    return accumulate(acc, d, a, signed_sum(s.sum[0], a.centre[0]), signed_sum(s.sum[1], a.centre[1]));
+}
+
 /// q4_0, q5_0: d * (level - 2^(Bits - 1)).
 template <int Bits>
-struct centred_format {
+struct centred_format : plain_levels {
     static constexpr int bits = Bits, subs = 1, value_bytes = vector_bytes * (Bits == 4 ? 4 : 5);
     static constexpr int scale_bytes = 2 * lanes;
     using dot = dot32<Bits>;
@@ -76,10 +96,12 @@ struct centred_format {
     }
 };
 
-/// q4_1: d * level + m.
-struct q4_1_format {
-    static constexpr int bits = 4, subs = 1, value_bytes = vector_bytes * 4, scale_bytes = 4 * lanes;
-    using dot = dot32<4>;
+/// q4_1, q5_1: d * level + m.
+template <int Bits>
+struct affine_format : plain_levels {
+    static constexpr int bits = Bits, subs = 1, value_bytes = vector_bytes * (Bits == 4 ? 4 : 5);
+    static constexpr int scale_bytes = 4 * lanes;
+    using dot = dot32<Bits>;
     vf d, m;
     TROUPE_INLINE void open(const std::byte* s) { d = load_half(s), m = load_half(s + 2 * lanes); }
     TROUPE_INLINE void select(const std::byte*, int) {}
@@ -89,23 +111,49 @@ struct q4_1_format {
 };
 
 /// q8_0: d * w.
-struct q8_0_format {
+struct q8_0_format : plain_levels {
     static constexpr int bits = 8, subs = 1, value_bytes = vector_bytes * 8, scale_bytes = 2 * lanes;
     using dot = dot32_signed;
     vf d;
     TROUPE_INLINE void open(const std::byte* s) { d = load_half(s); }
     TROUPE_INLINE void select(const std::byte*, int) {}
-    TROUPE_INLINE static vi centred(vi sum, std::int32_t centre) {
-        return offset_q8 ? sub_i32(sum, shift_left_i32<2>(broadcast_i32(centre))) : sum;
-    }
-    TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const {
-        return accumulate(acc, d, a, centred(s.sum[0], a.centre[0]), centred(s.sum[1], a.centre[1]));
-    }
+    TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const { return accumulate_signed(acc, d, s, a); }
+};
+
+/// iq4_nl: d * level[name].
+struct iq4_nl_format : named_levels<iq4_levels> {
+    static constexpr int bits = 4, subs = 1, value_bytes = vector_bytes * 4, scale_bytes = 2 * lanes;
+    using dot = dot32_signed;
+    vf d;
+    TROUPE_INLINE void open(const std::byte* s) { d = load_half(s); }
+    TROUPE_INLINE void select(const std::byte*, int) {}
+    TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const { return accumulate_signed(acc, d, s, a); }
+};
+
+/// mxfp4: d * level[name], d a power of two.
+struct mxfp4_format : named_levels<mxfp4_levels> {
+    static constexpr int bits = 4, subs = 1, value_bytes = vector_bytes * 4, scale_bytes = 4 * lanes;
+    using dot = dot32_signed;
+    vf d;
+    TROUPE_INLINE void open(const std::byte* s) { d = load(reinterpret_cast<const float*>(s)); }
+    TROUPE_INLINE void select(const std::byte*, int) {}
+    TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const { return accumulate_signed(acc, d, s, a); }
+};
+
+/// iq4_xs: d * scale * level[name]. The product d * scale (11 + 6 bits) is exact.
+struct iq4_xs_format : named_levels<iq4_levels> {
+    static constexpr int bits = 4, subs = 8, value_bytes = vector_bytes * 4;
+    static constexpr int scale_bytes = 2 * lanes + subs * lanes;
+    using dot = dot32_signed;
+    vf d_all, d;
+    TROUPE_INLINE void open(const std::byte* s) { d_all = load_half(s); }
+    TROUPE_INLINE void select(const std::byte* s, int sub) { d = mul(d_all, load_i8(s + (2 + sub) * lanes)); }
+    TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const { return accumulate_signed(acc, d, s, a); }
 };
 
 /// q4_k, q5_k: d * scale * level - dmin * min. The products d * scale and dmin * min (11 + 6 bits) are exact.
 template <int Bits>
-struct k_format {
+struct k_format : plain_levels {
     static constexpr int bits = Bits, subs = 8, value_bytes = vector_bytes * (Bits == 4 ? 4 : 5);
     static constexpr int scale_bytes = 4 * lanes + subs * 2 * lanes;
     using dot = dot32<Bits>;
@@ -120,11 +168,12 @@ struct k_format {
     }
 };
 
-/// q6_k: d * scale[16 values] * (level - 32). The product d * scale (11 + 7 bits) is exact.
-struct q6_k_format {
-    static constexpr int bits = 6, subs = 8, value_bytes = vector_bytes * 6;
+/// q6_k, q3_k: d * scale[16 values] * (level - Centre). The product d * scale (11 + 7 bits) is exact.
+template <int Bits, int Centre>
+struct k_signed_format : plain_levels {
+    static constexpr int bits = Bits, subs = 8, value_bytes = vector_bytes * (Bits == 4 ? 4 : 6);
     static constexpr int scale_bytes = 2 * lanes + subs * 2 * lanes;
-    using dot = dot32<6>;
+    using dot = dot32<Bits>;
     vf d_all, d[2];
     TROUPE_INLINE void open(const std::byte* s) { d_all = load_half(s); }
     TROUPE_INLINE void select(const std::byte* s, int sub) {
@@ -132,10 +181,33 @@ struct q6_k_format {
         d[0] = mul(d_all, load_i8(p)), d[1] = mul(d_all, load_i8(p + lanes));
     }
     TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const {
-        const vi sum0 = sub_i32(s.sum[0], broadcast_i32(a.centre[0]));
-        const vi sum1 = sub_i32(s.sum[1], broadcast_i32(a.centre[1]));
+        static_assert(32 % Centre == 0);  // act_block::centre is a multiple of 32
+        const vi sum0 = sub_i32(s.sum[0], broadcast_i32(a.centre[0] / (32 / Centre)));
+        const vi sum1 = sub_i32(s.sum[1], broadcast_i32(a.centre[1] / (32 / Centre)));
         acc = fma(d[0], mul(broadcast(a.d[0]), to_float(sum0)), acc);
         return fma(d[1], mul(broadcast(a.d[1]), to_float(sum1)), acc);
+    }
+};
+
+/// q2_k: d * scale[16 values] * level - dmin * min[16 values]. Both products of scales (11 + 4 bits) are exact.
+struct q2_k_format : plain_levels {
+    static constexpr int bits = 4, subs = 8, value_bytes = vector_bytes * 4;
+    static constexpr int scale_bytes = 4 * lanes + subs * 4 * lanes;
+    using dot = dot32<4>;
+    vf d_all, min_all, d[2], m[2];
+    TROUPE_INLINE void open(const std::byte* s) { d_all = load_half(s), min_all = load_half(s + 2 * lanes); }
+    TROUPE_INLINE void select(const std::byte* s, int sub) {
+        const std::byte* p = s + 4 * lanes + sub * 4 * lanes;
+        d[0] = mul(d_all, load_u8(p)), d[1] = mul(d_all, load_u8(p + lanes));
+        m[0] = mul(min_all, load_u8(p + 2 * lanes)), m[1] = mul(min_all, load_u8(p + 3 * lanes));
+    }
+    TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const {
+        for (int h = 0; h < 2; ++h) {
+            const float sum = a.d[h] * (static_cast<float>(a.centre[h]) * 0x1p-5f);
+            acc = fma(d[h], mul(broadcast(a.d[h]), to_float(s.sum[h])), acc);
+            acc = fnma(m[h], broadcast(sum), acc);
+        }
+        return acc;
     }
 };
 
@@ -169,8 +241,9 @@ void quantized_tile_rows(const linear_args& a, std::int64_t g, std::int64_t toke
         for (int sub = 0; sub < Format::subs; ++sub, values += Format::value_bytes, ++act) {
             f.select(scales, sub);
             typename Format::dot dots[N];
-            each_quad<Format::bits>(values, [&](auto q, vi w) TROUPE_FORCE {
+            each_quad<Format::bits>(values, [&](auto q, vi stored) TROUPE_FORCE {
                 constexpr int Q = decltype(q)::value;
+                const vi w = Format::levels(stored);
                 repeat<N>([&](auto t) TROUPE_FORCE {
                     dots[t.value].template add<Q>(w, broadcast_quad(act[t.value * blocks].q + 4 * Q), ones);
                 });
@@ -246,10 +319,24 @@ void float_rows(const linear_args& a, std::int64_t begin, std::int64_t end) {
 // In the order of enum dtype.
 inline constexpr linear_kernels kernel_set_of_isa = {lanes, offset_q8, quantize_row,
     {float_rows<f32_values>, float_rows<f16_values>, float_rows<bf16_values>, quantized_rows<centred_format<4>>,
-        quantized_rows<q4_1_format>, quantized_rows<q8_0_format>, quantized_rows<k_format<4>>,
-        quantized_rows<k_format<5>>, quantized_rows<q6_k_format>, quantized_rows<centred_format<5>>}};
-static_assert(static_cast<int>(dtype::f32) == 0 && static_cast<int>(dtype::f16) == 1 &&
-              static_cast<int>(dtype::bf16) == 2 && static_cast<int>(dtype::q4_0) == 3 &&
-              static_cast<int>(dtype::q4_1) == 4 && static_cast<int>(dtype::q8_0) == 5 &&
-              static_cast<int>(dtype::q4_k) == 6 && static_cast<int>(dtype::q5_k) == 7 &&
-              static_cast<int>(dtype::q6_k) == 8 && static_cast<int>(dtype::q5_0) == 9);
+        quantized_rows<affine_format<4>>, quantized_rows<q8_0_format>, quantized_rows<k_format<4>>,
+        quantized_rows<k_format<5>>, quantized_rows<k_signed_format<6, 32>>, quantized_rows<centred_format<5>>,
+        quantized_rows<affine_format<5>>, quantized_rows<q2_k_format>, quantized_rows<k_signed_format<4, 4>>,
+        quantized_rows<iq4_nl_format>, quantized_rows<iq4_xs_format>, quantized_rows<mxfp4_format>}};
+static_assert(static_cast<int>(dtype::f32) == 0 &&
+              static_cast<int>(dtype::f16) == 1 &&
+              static_cast<int>(dtype::bf16) == 2 &&
+              static_cast<int>(dtype::q4_0) == 3 &&
+              static_cast<int>(dtype::q4_1) == 4 &&
+              static_cast<int>(dtype::q8_0) == 5 &&
+              static_cast<int>(dtype::q4_k) == 6 &&
+              static_cast<int>(dtype::q5_k) == 7 &&
+              static_cast<int>(dtype::q6_k) == 8 &&
+              static_cast<int>(dtype::q5_0) == 9 &&
+              static_cast<int>(dtype::q5_1) == 10 &&
+              static_cast<int>(dtype::q2_k) == 11 &&
+              static_cast<int>(dtype::q3_k) == 12 &&
+              static_cast<int>(dtype::iq4_nl) == 13 &&
+              static_cast<int>(dtype::iq4_xs) == 14 &&
+              static_cast<int>(dtype::mxfp4) == 15 &&
+              static_cast<int>(dtype::count_) == 16);

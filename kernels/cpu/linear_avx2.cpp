@@ -1,4 +1,5 @@
 // The linear kernels compiled for AVX2 (with FMA and F16C).
+#include "kernels/block_fields.hpp"
 #include "kernels/cpu/linear_kernels.hpp"
 #include "kernels/cpu/simd_avx2.hpp"
 

@@ -1,4 +1,5 @@
 // The linear kernels compiled for AVX-512 F, BW, VL, DQ and VNNI.
+#include "kernels/block_fields.hpp"
 #include "kernels/cpu/linear_kernels.hpp"
 #include "kernels/cpu/simd_avx512.hpp"
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/check.hpp"
+#include "kernels/block_fields.hpp"
 
 namespace troupe::kernels {
 namespace {
@@ -14,7 +15,7 @@ constexpr int k_block = 256;   // values in a block of the K formats
 constexpr int sub_block = 32;  // values that share an activation scale
 constexpr int k_subs = k_block / sub_block;
 
-bool is_k(dtype t) { return t == dtype::q4_k || t == dtype::q5_k || t == dtype::q6_k; }
+bool is_k(dtype t) { return info(t).block_values == k_block; }
 
 std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
@@ -24,13 +25,21 @@ int row_scale_bytes(dtype t) {
     case dtype::q4_0:
     case dtype::q5_0:
     case dtype::q8_0:
+    case dtype::iq4_nl:
         return 2;
     case dtype::q4_1:
+    case dtype::q5_1:
+    case dtype::mxfp4:
         return 4;
+    case dtype::iq4_xs:
+        return 2 + k_subs;
+    case dtype::q2_k:
+        return 4 + 4 * k_subs;
     case dtype::q4_k:
     case dtype::q5_k:
         return 4 + 2 * k_subs;
     case dtype::q6_k:
+    case dtype::q3_k:
         return 2 + 2 * k_subs;
     default:
         return 0;
@@ -43,8 +52,14 @@ int row_level_bytes(dtype t) {
     case dtype::q4_0:
     case dtype::q4_1:
     case dtype::q4_k:
+    case dtype::q2_k:
+    case dtype::q3_k:
+    case dtype::iq4_nl:
+    case dtype::iq4_xs:
+    case dtype::mxfp4:
         return 16;
     case dtype::q5_0:
+    case dtype::q5_1:
     case dtype::q5_k:
         return 20;
     case dtype::q6_k:
@@ -82,11 +97,24 @@ void read_levels(dtype t, const u8* b, int sub, bool offset_q8, u8 q[32]) {
         return read_split_nibbles(b + 2, q);
     case dtype::q4_1:
         return read_split_nibbles(b + 4, q);
-    case dtype::q5_0: {
-        const word fifth = load_word(b + 2);
-        read_split_nibbles(b + 6, q);
+    case dtype::q5_0:
+    case dtype::q5_1: {
+        const u8* levels = b + (t == dtype::q5_0 ? 2 : 4);
+        const word fifth = load_word(levels);
+        read_split_nibbles(levels + 4, q);
         return fill(q, [&](int i) { return q[i] | (fifth >> i & 1) << 4; });
     }
+    case dtype::iq4_nl:
+        return read_split_nibbles(b + 2, q);
+    case dtype::iq4_xs:
+        return read_split_nibbles(b + 8 + 16 * sub, q);
+    case dtype::mxfp4:
+        return read_split_nibbles(b + 1, q);
+    case dtype::q2_k:
+        return fill(q, [&, qs = b + 16 + sub / 4 * 32](int i) { return (qs[i] >> sub % 4 * 2) & 3; });
+    case dtype::q3_k:
+        return fill(q,
+            [&, qs = b + 32 + sub / 4 * 32](int i) { return ((qs[i] >> sub % 4 * 2) & 3) | ((b[i] >> sub) & 1) << 2; });
     case dtype::q8_0: {
         const u8 flip = offset_q8 ? 0x80 : 0;
         return fill(q, [&](int i) { return b[2 + i] ^ flip; });
@@ -107,17 +135,6 @@ void read_levels(dtype t, const u8* b, int sub, bool offset_q8, u8 q[32]) {
     }
 }
 
-/// The 6-bit scale and minimum of sub-block j, from the 12 bytes of q4_k and q5_k.
-void k_scale_min(const u8* s, int j, u8& scale, u8& min) {
-    if (j < 4) {
-        scale = s[j] & 63;
-        min = s[j + 4] & 63;
-    } else {
-        scale = (s[j + 4] & 15) | (s[j - 4] >> 6) << 4;
-        min = (s[j + 4] >> 4) | (s[j] >> 6) << 4;
-    }
-}
-
 /// Scales of one row's file block `b` into the group's scale block `out`.
 void write_scales(dtype t, const u8* b, int lanes, int lane, u8* out) {
     const int f16_row = 2 * lanes;
@@ -125,9 +142,33 @@ void write_scales(dtype t, const u8* b, int lanes, int lane, u8* out) {
     case dtype::q4_0:
     case dtype::q5_0:
     case dtype::q8_0:
+    case dtype::iq4_nl:
         std::memcpy(out + 2 * lane, b, 2);
         break;
+    case dtype::mxfp4: {
+        const float scale = mxfp4_scale(b[0]);
+        std::memcpy(out + 4 * lane, &scale, 4);
+        break;
+    }
+    case dtype::iq4_xs:
+        std::memcpy(out + 2 * lane, b, 2);
+        for (int j = 0; j < k_subs; ++j) out[f16_row + j * lanes + lane] = static_cast<u8>(iq4_xs_scale(b + 2, j));
+        break;
+    case dtype::q2_k:
+        std::memcpy(out + 2 * lane, b + 80, 2);
+        std::memcpy(out + f16_row + 2 * lane, b + 82, 2);
+        for (int j = 0; j < 2 * k_subs; ++j) {
+            u8* p = out + 2 * f16_row + (j / 2 * 4 + j % 2) * lanes + lane;
+            p[0] = b[j] & 15;
+            p[2 * lanes] = b[j] >> 4;
+        }
+        break;
+    case dtype::q3_k:
+        std::memcpy(out + 2 * lane, b + 108, 2);
+        for (int j = 0; j < 2 * k_subs; ++j) out[f16_row + j * lanes + lane] = static_cast<u8>(q3_k_scale(b + 96, j));
+        break;
     case dtype::q4_1:
+    case dtype::q5_1:
         std::memcpy(out + 2 * lane, b, 2);
         std::memcpy(out + f16_row + 2 * lane, b + 2, 2);
         break;
@@ -137,7 +178,9 @@ void write_scales(dtype t, const u8* b, int lanes, int lane, u8* out) {
         std::memcpy(out + f16_row + 2 * lane, b + 2, 2);
         for (int j = 0; j < k_subs; ++j) {
             u8* p = out + 2 * f16_row + j * 2 * lanes + lane;
-            k_scale_min(b + 4, j, p[0], p[lanes]);
+            const scale_min s = k_scale_min(b + 4, j);
+            p[0] = static_cast<u8>(s.scale);
+            p[lanes] = static_cast<u8>(s.min);
         }
         break;
     case dtype::q6_k:
@@ -163,7 +206,7 @@ void write_levels(dtype t, const u8 q[32], int lanes, int lane, u8* out) {
     constexpr word low = 0x0f0f0f0f;
     for (int p = 0; p < 4; ++p) put(p, (quads[2 * p] & low) | (quads[2 * p + 1] & low) << 4);
     word upper[2] = {};
-    if (t == dtype::q5_0 || t == dtype::q5_k) {
+    if (row_level_bytes(t) == 20) {
         for (int i = 0; i < 8; ++i) upper[0] |= (quads[i] >> 4 & 0x01010101) << i;
         put(4, upper[0]);
     } else if (t == dtype::q6_k) {

@@ -63,6 +63,11 @@ TROUPE_INLINE vi broadcast_quad(const std::int8_t* p) {
     __builtin_memcpy(&x, p, sizeof x);
     return _mm256_set1_epi32(x);
 }
+/// The byte of `set` that each byte (0..15) names.
+TROUPE_INLINE vi look_up(const std::int8_t (&set)[16], vi names) {
+    const __m128i table = _mm_loadu_si128(reinterpret_cast<const __m128i*>(set));
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), names);
+}
 TROUPE_INLINE vi bit_or(vi a, vi b) { return _mm256_or_si256(a, b); }
 /// (v >> Shift, or << -Shift) & mask, where the mask drops what crosses a byte.
 template <int Shift> TROUPE_INLINE vi field(vi v, std::int8_t mask) {

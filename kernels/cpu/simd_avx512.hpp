@@ -58,6 +58,12 @@ TROUPE_INLINE vi broadcast_quad(const std::int8_t* p) {
     __builtin_memcpy(&x, p, sizeof x);
     return _mm512_set1_epi32(x);
 }
+/// With the 128 of offset_q8 added.
+TROUPE_INLINE vi look_up(const std::int8_t (&set)[16], vi names) {
+    const __m128i table = _mm_loadu_si128(reinterpret_cast<const __m128i*>(set));
+    const __m128i offset = _mm_xor_si128(table, _mm_set1_epi8(static_cast<char>(0x80)));
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(offset), names);
+}
 TROUPE_INLINE vi bit_or(vi a, vi b) { return _mm512_or_si512(a, b); }
 template <int Shift> TROUPE_INLINE vi field(vi v, std::int8_t mask) {
     const vi m = _mm512_set1_epi8(mask);

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "core/check.hpp"
+
 namespace troupe::model {
 
 namespace {
@@ -19,9 +21,11 @@ struct supported_type {
     dtype type;
 };
 
-constexpr std::array<supported_type, 10> supported = {
+constexpr std::array<supported_type, 16> supported = {
     {{0, dtype::f32}, {1, dtype::f16}, {30, dtype::bf16}, {2, dtype::q4_0}, {3, dtype::q4_1}, {6, dtype::q5_0},
-        {8, dtype::q8_0}, {12, dtype::q4_k}, {13, dtype::q5_k}, {14, dtype::q6_k}}};
+        {7, dtype::q5_1}, {8, dtype::q8_0}, {10, dtype::q2_k}, {11, dtype::q3_k}, {12, dtype::q4_k}, {13, dtype::q5_k},
+        {14, dtype::q6_k}, {20, dtype::iq4_nl}, {23, dtype::iq4_xs}, {39, dtype::mxfp4}}};
+static_assert(supported.size() == static_cast<std::size_t>(dtype::count_));
 
 }  // namespace
 
@@ -31,6 +35,12 @@ std::optional<kernels::dtype> ggml_dtype(std::uint32_t number) {
     for (const auto& entry : supported)
         if (entry.number == number) return entry.type;
     return std::nullopt;
+}
+
+std::uint32_t ggml_number(dtype type) {
+    for (const auto& entry : supported)
+        if (entry.type == type) return entry.number;
+    CHECK(false, "every dtype has a number");
 }
 
 std::string supported_ggml_types() {

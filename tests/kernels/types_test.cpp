@@ -41,7 +41,7 @@ TEST_P(golden, name_is_found) { EXPECT_EQ(dtype_from_name(info(GetParam()).name)
 
 INSTANTIATE_TEST_SUITE_P(types, golden,
     ::testing::Values(dtype::f16, dtype::bf16, dtype::q4_0, dtype::q4_1, dtype::q8_0, dtype::q4_k, dtype::q5_k,
-        dtype::q6_k, dtype::q5_0),
+        dtype::q6_k, dtype::q5_0, dtype::q5_1, dtype::q2_k, dtype::q3_k, dtype::iq4_nl, dtype::iq4_xs, dtype::mxfp4),
     [](const auto& test) { return std::string(troupe::kernels::info(test.param).name); });
 
 TEST(types, unknown_name) { EXPECT_FALSE(dtype_from_name("q9_9").has_value()); }

@@ -16,9 +16,14 @@ struct scale_place {
 scale_place scales_of(dtype type) {
     switch (type) {
     case dtype::q4_1:
+    case dtype::q5_1:
     case dtype::q4_k:
     case dtype::q5_k:
         return {0, 2};
+    case dtype::q2_k:
+        return {80, 2};
+    case dtype::q3_k:
+        return {108, 1};
     case dtype::q6_k:
         return {208, 1};
     default:
@@ -30,6 +35,10 @@ template <class Next> void write_scales(file_matrix& m, Next next) {
     const scale_place place = scales_of(m.type);
     for (std::size_t b = 0; b < m.bytes.size(); b += static_cast<std::size_t>(info(m.type).block_bytes))
         for (int i = 0; i < place.count; ++i) {
+            if (m.type == dtype::mxfp4) {  // 2^(e - 128): the largest power of two up to the scale
+                m.bytes[b] = static_cast<std::byte>(128 + std::max(-20, std::ilogb(next(i))));
+                continue;
+            }
             const std::uint16_t h = float_to_half(next(i));
             std::memcpy(&m.bytes[b + static_cast<std::size_t>(place.first + 2 * i)], &h, 2);
         }
@@ -51,6 +60,18 @@ double file_matrix::magnitude() const {
         return 16 * scale_max;
     case dtype::q5_0:
         return (31 + 16) * scale_max;
+    case dtype::q5_1:
+        return 32 * scale_max;
+    case dtype::q2_k:
+        return 15 * 4 * scale_max;
+    case dtype::q3_k:
+        return 32 * 4 * scale_max;
+    case dtype::iq4_nl:
+        return 127 * scale_max;
+    case dtype::iq4_xs:
+        return 32 * 127 * scale_max;
+    case dtype::mxfp4:
+        return 12 * scale_max;
     case dtype::q8_0:
         return 128 * scale_max;
     case dtype::q4_k:

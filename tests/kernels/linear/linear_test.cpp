@@ -70,15 +70,17 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 /// Compares y with sums in double. Float types: cols roundings of the running sum. Quantized types: at most two a block
-/// of 32 and the scale's own against the rounded activations; against x itself half an int8 step of every activation
-/// more.
+/// of 32 (q2_k: four) and the scale's own against the rounded activations; against x itself half an int8 step of every
+/// activation more.
 void expect_close(
     const file_matrix& m, const std::vector<float>& x, std::int64_t n, const float* bias, const std::vector<float>& y) {
     const std::vector<float> w = m.values();
     const bool quantized = info(m.type).quantized;
     const rounded_activations r =
         quantized ? round_activations(x) : rounded_activations{x, std::vector<float>(x.size())};
-    const double roundings = quantized ? 2.0 * static_cast<double>(m.cols) / 32 + 6 : static_cast<double>(m.cols) + 2;
+    const double a_block = m.type == dtype::q2_k ? 4 : 2;
+    const double roundings =
+        quantized ? a_block * static_cast<double>(m.cols) / 32 + 6 : static_cast<double>(m.cols) + 2;
     for (std::int64_t t = 0; t < n; ++t)
         for (std::int64_t row = 0; row < m.rows; ++row) {
             double exact = bias ? bias[row] : 0, rounded = exact, mass = std::fabs(exact), step = 0;

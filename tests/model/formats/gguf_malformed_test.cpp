@@ -143,8 +143,9 @@ TEST(gguf_malformed, a_tensor_type_that_is_not_supported_is_named) {
         return "tensor 'bad.weight' has type " + std::to_string(number) + " (" + name +
                "); supported are f32, f16, bf16";
     };
-    expect_unsupported(with_tensor({256}, 20), part(20, "iq4_nl"));
-    expect_unsupported(with_tensor({256}, 39), part(39, "mxfp4"));
+    const std::pair<std::uint32_t, const char*> known[] = {{16, "iq2_xxs"}, {17, "iq2_xs"}, {18, "iq3_xxs"},
+        {19, "iq1_s"}, {21, "iq3_s"}, {22, "iq2_s"}, {29, "iq1_m"}, {34, "tq1_0"}, {35, "tq2_0"}, {40, "nvfp4"}};
+    for (const auto& [number, name] : known) expect_unsupported(with_tensor({256}, number), part(number, name));
     expect_unsupported(with_tensor({256}, 4), part(4, "q4_2"));
     expect_unsupported(with_tensor({256}, 26), part(26, "i32"));
     expect_unsupported(with_tensor({256}, 1000), part(1000, "unknown"));

@@ -189,7 +189,9 @@ TEST(gguf, knows_every_supported_tensor_type) {
     for (const auto& [number, type, bytes] : {expectation{0, dtype::f32, 1024}, expectation{1, dtype::f16, 512},
              expectation{30, dtype::bf16, 512}, expectation{2, dtype::q4_0, 144}, expectation{3, dtype::q4_1, 160},
              expectation{6, dtype::q5_0, 176}, expectation{8, dtype::q8_0, 272}, expectation{12, dtype::q4_k, 144},
-             expectation{13, dtype::q5_k, 176}, expectation{14, dtype::q6_k, 210}}) {
+             expectation{13, dtype::q5_k, 176}, expectation{14, dtype::q6_k, 210}, expectation{7, dtype::q5_1, 192},
+             expectation{10, dtype::q2_k, 84}, expectation{11, dtype::q3_k, 110}, expectation{20, dtype::iq4_nl, 144},
+             expectation{23, dtype::iq4_xs, 136}, expectation{39, dtype::mxfp4, 136}}) {
         gguf_builder w;
         w.tensor("t", {256}, number, bytes);
         const auto file = parse(w);
