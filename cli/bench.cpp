@@ -86,13 +86,13 @@ struct model_cost {
     kernels::dtype main_type = kernels::dtype::f16;
 };
 
-model_cost cost_of(const model::gguf_file& file) {
+model_cost cost_of(const model::model_file& file) {
     model_cost cost;
     const bool own_head = file.tensor("output.weight") != nullptr;
     std::vector<std::int64_t> values(static_cast<std::size_t>(kernels::dtype::count_));
     for (const auto& t : file.tensors()) {
         if (t.name == "token_embd.weight" && own_head) continue;
-        cost.bytes += static_cast<double>(t.data.size());
+        cost.bytes += static_cast<double>(t.bytes());
         if (t.shape.size() < 2) continue;
         cost.macs += static_cast<double>(t.rows()) * static_cast<double>(t.cols());
         values[static_cast<std::size_t>(t.type)] += t.rows() * t.cols();

@@ -26,8 +26,8 @@ model::sampling_params sampling_of(const generation_params& p) {
 void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 result<void> run(const generate_options& o) {
-    TROUPE_TRY(const auto file, model::gguf_file::open(o.model));
-    TROUPE_TRY(const auto tokens, model::tokenizer::from_gguf(*file));
+    TROUPE_TRY(const auto file, model::model_file::open(o.model));
+    TROUPE_TRY(const auto tokens, model::tokenizer::load(*file));
     auto history = tokens->encode(o.prompt, true, true);
     if (history.empty()) return fail(errc::usage, "the prompt is empty", "prompt");
     local_options local{

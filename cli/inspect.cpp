@@ -42,20 +42,20 @@ json::object plan_json(const model::model_plan& p, std::int64_t n_ctx, std::int6
         {"kv_groups", std::move(groups)}};
 }
 
-std::string shape_text(const model::gguf_tensor& t) {
+std::string shape_text(const model::model_tensor& t) {
     std::string text;
     for (const auto n : t.shape) text += fmt::format("{}{}", text.empty() ? "" : " x ", n);
     return text;
 }
 
-void print_text(const model::gguf_file& file, const model::model_plan* plan, const json::object& plan_object) {
-    fmt::print("GGUF version {}, {} tensors, {:.1f} MiB\n\nmetadata\n", file.version(), file.tensors().size(),
+void print_text(const model::model_file& file, const model::model_plan* plan, const json::object& plan_object) {
+    fmt::print("{}, {} tensors, {:.1f} MiB\n\nmetadata\n", file.format(), file.tensors().size(),
         mib(static_cast<double>(file.file_bytes())));
     for (const auto key : file.keys()) fmt::print("  {} = {}\n", key, file.describe(key));
     fmt::print("\ntensors\n");
     for (const auto& t : file.tensors())
         fmt::print(
-            "  {:<40} {:<6} {:>20} {:>12} bytes\n", t.name, kernels::info(t.type).name, shape_text(t), t.data.size());
+            "  {:<40} {:<6} {:>20} {:>12} bytes\n", t.name, kernels::info(t.type).name, shape_text(t), t.bytes());
     if (!plan) return;
     fmt::print("\nplan for {} sequences of {} tokens\n", plan_object.at("max_seqs").as_int64(),
         plan_object.at("ctx").as_int64());
@@ -64,7 +64,7 @@ void print_text(const model::gguf_file& file, const model::model_plan* plan, con
 }
 
 result<void> run(const inspect_options& o) {
-    TROUPE_TRY(const auto file, model::gguf_file::open(o.model));
+    TROUPE_TRY(const auto file, model::model_file::open(o.model));
     std::optional<model::model_plan> plan;
     json::object plan_object;
     model::load_options load;
@@ -86,12 +86,12 @@ result<void> run(const inspect_options& o) {
     }
     json::object out, metadata;
     for (const auto key : file->keys()) metadata[key] = file->describe(key);
-    out["version"] = file->version();
+    out["format"] = file->format();
     out["metadata"] = std::move(metadata);
     json::array tensors;
     for (const auto& t : file->tensors())
         tensors.push_back(json::object{{"name", t.name}, {"type", kernels::info(t.type).name},
-            {"shape", json::value_from(t.shape)}, {"bytes", t.data.size()}});
+            {"shape", json::value_from(t.shape)}, {"bytes", t.bytes()}});
     out["tensors"] = std::move(tensors);
     if (plan) {
         out["model"] = info_json(plan->info);

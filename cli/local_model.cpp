@@ -15,7 +15,7 @@ result<std::unique_ptr<local_model>> local_model::load(const local_options& o) {
     const auto kv_type = kernels::dtype_from_name(o.kv_type);
     if (!kv_type) return fail(errc::usage, fmt::format("'{}' is no key/value type", o.kv_type), "kv-type");
     TROUPE_TRY(m->ops_, kernels::table(o.kernels));
-    TROUPE_TRY(m->file_, model::gguf_file::open(o.path));
+    TROUPE_TRY(m->file_, model::model_file::open(o.path));
     const auto cores = std::max(1u, std::thread::hardware_concurrency());
     m->threads_ =
         std::make_unique<kernels::pool>(o.threads > 0 ? static_cast<int>(o.threads) : static_cast<int>(cores));

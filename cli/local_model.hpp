@@ -30,7 +30,7 @@ class local_model {
     kernels::pool& threads() { return *threads_; }
     int n_threads() const { return threads_->size(); }
     std::int32_t n_ctx() const { return n_ctx_; }
-    const std::shared_ptr<const model::gguf_file>& file() const { return file_; }
+    const std::shared_ptr<const model::model_file>& file() const { return file_; }
 
     /// Runs tokens at positions pos... in chunks; logits of the last one are in logits() afterwards.
     void run(std::span<const model::token_id> tokens, std::int32_t pos);
@@ -40,7 +40,7 @@ class local_model {
     local_model() = default;
     result<void> reserve(std::int64_t positions);
 
-    std::shared_ptr<const model::gguf_file> file_;
+    std::shared_ptr<const model::model_file> file_;
     const kernels::ops* ops_ = nullptr;
     std::unique_ptr<kernels::pool> threads_;
     std::unique_ptr<model::model> model_;

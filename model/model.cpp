@@ -30,7 +30,7 @@ struct scratch_sizes {
     std::uint64_t populated() const { return ops + activations + rows; }
 };
 
-result<const architecture*> find_architecture(const gguf_file& file) {
+result<const architecture*> find_architecture(const model_file& file) {
     TROUPE_TRY(const auto name, file.get_string("general.architecture"));
     if (!name) return fail(errc::model_malformed, "the file lacks 'general.architecture'", "general.architecture");
     std::string known;
@@ -54,7 +54,7 @@ kv_layout make_layout(std::span<const layer_group> groups, const load_options& o
     return layout;
 }
 
-result<description> describe(const gguf_file& file, const load_options& options) {
+result<description> describe(const model_file& file, const load_options& options) {
     CHECK(options.ops != nullptr);
     constexpr std::int32_t most_rows = 1 << 16;
     constexpr std::uint64_t largest_segment = 1ull << 32;
@@ -107,7 +107,7 @@ class arena {
 
 class loaded_model final : public model {
  public:
-    loaded_model(std::shared_ptr<const gguf_file> file, const load_options& options, description d)
+    loaded_model(std::shared_ptr<const model_file> file, const load_options& options, description d)
         : file_(std::move(file)), ops_(*options.ops), threads_(*options.threads), max_rows_(options.max_rows),
           description_(std::move(d)) {}
 
@@ -123,7 +123,7 @@ class loaded_model final : public model {
     void fill_sequences(const batch& b, std::byte* kv);
     void fill_blocks(const batch_seq& seq, std::size_t group, std::byte* kv, std::byte** pointers) const;
 
-    std::shared_ptr<const gguf_file> file_;
+    std::shared_ptr<const model_file> file_;
     const kernels::ops& ops_;
     kernels::pool& threads_;
     std::int32_t max_rows_;
@@ -231,7 +231,7 @@ void loaded_model::forward(const batch& b, std::byte* kv, float* logits, std::at
 
 }  // namespace
 
-result<std::unique_ptr<model>> model::load(std::shared_ptr<const gguf_file> file, const load_options& options) {
+result<std::unique_ptr<model>> model::load(std::shared_ptr<const model_file> file, const load_options& options) {
     CHECK(options.threads != nullptr);
     TROUPE_TRY(description d, describe(*file, options));
     auto loaded = std::make_unique<loaded_model>(std::move(file), options, std::move(d));
@@ -239,7 +239,7 @@ result<std::unique_ptr<model>> model::load(std::shared_ptr<const gguf_file> file
     return std::unique_ptr<model>(std::move(loaded));
 }
 
-result<model_plan> plan(const gguf_file& file, const load_options& options) {
+result<model_plan> plan(const model_file& file, const load_options& options) {
     TROUPE_TRY(description d, describe(file, options));
     const scratch_sizes sizes = sizes_of(d, options);
     return model_plan{d.info, d.layout, d.parts->weights().packed_bytes(*options.ops), sizes.populated()};

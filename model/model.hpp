@@ -11,7 +11,7 @@
 
 #include "core/result.hpp"
 #include "kernels/ops.hpp"
-#include "model/formats/gguf.hpp"
+#include "model/formats/model_file.hpp"
 #include "model/kv_layout.hpp"
 #include "model/tokenizers/tokenizer.hpp"
 
@@ -56,7 +56,7 @@ class model {
  public:
     /// model_unsupported (architecture, tensor types: named, before anything is allocated), model_malformed (shapes,
     /// missing tensors), out_of_memory with the numbers.
-    static result<std::unique_ptr<model>> load(std::shared_ptr<const gguf_file> file, const load_options& options);
+    static result<std::unique_ptr<model>> load(std::shared_ptr<const model_file> file, const load_options& options);
     virtual ~model() = default;
 
     virtual const model_info& info() const = 0;
@@ -76,7 +76,7 @@ struct model_plan {
     kv_layout layout;
     std::uint64_t packed_bytes = 0, scratch_bytes = 0;
 };
-result<model_plan> plan(const gguf_file& file, const load_options& options);
+result<model_plan> plan(const model_file& file, const load_options& options);
 
 /// What one architecture file registers: how to recognise it and how to build it.
 struct architecture;

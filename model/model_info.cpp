@@ -22,9 +22,9 @@ constexpr std::array<file_type, 13> file_types{
     {{0, "F32"}, {1, "F16"}, {2, "Q4_0"}, {3, "Q4_1"}, {7, "Q8_0"}, {8, "Q5_0"}, {9, "Q5_1"}, {14, "Q4_K_S"},
         {15, "Q4_K_M"}, {16, "Q5_K_S"}, {17, "Q5_K_M"}, {18, "Q6_K"}, {32, "BF16"}}};
 
-std::string most_frequent_type(const gguf_file& file) {
+std::string most_frequent_type(const model_file& file) {
     std::array<int, static_cast<std::size_t>(kernels::dtype::count_)> counts{};
-    for (const gguf_tensor& t : file.tensors())
+    for (const model_tensor& t : file.tensors())
         if (t.rows() > 1) ++counts[static_cast<std::size_t>(t.type)];
     const auto most = std::max_element(counts.begin(), counts.end()) - counts.begin();
     std::string name(kernels::info(static_cast<kernels::dtype>(most)).name);
@@ -33,7 +33,7 @@ std::string most_frequent_type(const gguf_file& file) {
     return name;
 }
 
-std::string quantization(const gguf_file& file) {
+std::string quantization(const model_file& file) {
     const auto number = file.get_int("general.file_type");
     if (number && *number)
         for (const file_type& t : file_types)
@@ -63,34 +63,31 @@ class sha256 {
 
 }  // namespace
 
-std::string model_hash(const gguf_file& file) {
+std::string model_hash(const model_file& file) {
     constexpr std::uint64_t pages = 64, page = 4096;
-    const auto bytes = file.bytes();
-    std::uint64_t data_begin = bytes.size();
-    for (const gguf_tensor& t : file.tensors())
-        data_begin = std::min(data_begin, static_cast<std::uint64_t>(t.data.data() - bytes.data()));
     sha256 hash;
-    hash.add(bytes.first(data_begin));
-    const std::uint64_t size = bytes.size();
-    hash.add(std::as_bytes(std::span(&size, 1)));
-    const auto data = bytes.subspan(data_begin);
-    for (std::uint64_t i = 0; i < pages && !data.empty(); ++i) {
-        const std::uint64_t last = data.size() - std::min<std::uint64_t>(page, data.size());
-        hash.add(data.subspan(
-            last / (pages - 1) * i + last % (pages - 1) * i / (pages - 1), std::min<std::uint64_t>(page, data.size())));
+    for (const auto& [header, data] : file.regions()) {
+        hash.add(header);
+        const std::uint64_t size = header.size() + data.size();
+        hash.add(std::as_bytes(std::span(&size, 1)));
+        for (std::uint64_t i = 0; i < pages && !data.empty(); ++i) {
+            const std::uint64_t last = data.size() - std::min<std::uint64_t>(page, data.size());
+            hash.add(data.subspan(last / (pages - 1) * i + last % (pages - 1) * i / (pages - 1),
+                std::min<std::uint64_t>(page, data.size())));
+        }
     }
     return hash.hex();
 }
 
-model_info read_info(const gguf_file& file, std::string_view architecture, const decoder_dims& d) {
+model_info read_info(const model_file& file, std::string_view architecture, const decoder_dims& d) {
     model_info info;
     info.architecture = architecture;
     const auto name = file.get_string("general.name");
     info.name = name && *name ? std::string(**name) : info.architecture;
     info.quantization = quantization(file);
-    for (const gguf_tensor& t : file.tensors()) {
+    for (const model_tensor& t : file.tensors()) {
         info.n_params += t.rows() * t.cols();
-        info.weight_bytes += static_cast<std::int64_t>(t.data.size());
+        info.weight_bytes += static_cast<std::int64_t>(t.bytes());
     }
     info.n_layers = d.n_layers;
     info.n_embd = d.n_embd;

@@ -9,7 +9,7 @@
 
 #include "core/result.hpp"
 #include "kernels/ops.hpp"
-#include "model/formats/gguf.hpp"
+#include "model/formats/model_file.hpp"
 #include "model/host_memory.hpp"
 
 namespace troupe::model {
@@ -18,9 +18,9 @@ namespace troupe::model {
 class weight_plan {
  public:
     /// A matrix of `linear`: rows = product of all dimensions but the first.
-    void add_matrix(const gguf_tensor& tensor, kernels::weight& target) { matrices_.push_back({&tensor, &target}); }
+    void add_matrix(const model_tensor& tensor, kernels::weight& target) { matrices_.push_back({&tensor, &target}); }
     /// Norms and biases: f32, f16 or bf16 in the file, float in memory.
-    void add_vector(const gguf_tensor& tensor, const float*& target) { vectors_.push_back({&tensor, &target}); }
+    void add_vector(const model_tensor& tensor, const float*& target) { vectors_.push_back({&tensor, &target}); }
 
     std::uint64_t packed_bytes(const kernels::ops& ops) const;
     std::int64_t max_cols() const;  ///< longest input row of any matrix
@@ -28,7 +28,7 @@ class weight_plan {
  private:
     friend class weight_store;
     template <class T> struct item {
-        const gguf_tensor* tensor;
+        const model_tensor* tensor;
         T* target;
     };
     std::vector<item<kernels::weight>> matrices_;

@@ -7,7 +7,7 @@
 #include "core/log.hpp"
 #include "kernels/ops.hpp"
 #include "kernels/pool.hpp"
-#include "model/formats/gguf.hpp"
+#include "model/formats/model_file.hpp"
 #include "model/host_memory.hpp"
 #include "model/kv_memory.hpp"
 
@@ -56,7 +56,7 @@ class model_backend final : public backend {
         TROUPE_TRY(const kernels::ops* ops, kernels::table(a.kernels));
         const auto kv_type = kernels::dtype_from_name(a.kv_type);
         if (!kv_type) return fail(errc::usage, a.kv_type + " is no KV type", "kv-type");
-        TROUPE_TRY(auto file, model::gguf_file::open(a.model));
+        TROUPE_TRY(auto file, model::model_file::open(a.model));
         auto self = std::unique_ptr<model_backend>(new model_backend(*ops, a));
         TROUPE_TRY(self->model_, model::model::load(file, {.ops = ops,
                                                               .threads = &self->threads_,

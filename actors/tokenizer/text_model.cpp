@@ -7,7 +7,7 @@
 #include "core/clock.hpp"
 #include "core/limits.hpp"
 #include "kernels/ops.hpp"
-#include "model/formats/gguf.hpp"
+#include "model/formats/model_file.hpp"
 #include "model/model.hpp"
 #include "model/templates/chat_context.hpp"
 
@@ -15,7 +15,7 @@ namespace troupe::actors {
 namespace json = boost::json;
 namespace {
 
-result<std::shared_ptr<const model::chat_format>> load_chat(const model::gguf_file& file, const model::tokenizer& v) {
+result<std::shared_ptr<const model::chat_format>> load_chat(const model::model_file& file, const model::tokenizer& v) {
     TROUPE_TRY(const auto source, file.get_string("tokenizer.chat_template"));
     const auto text_of = [&](model::token_id id) { return id < 0 ? std::string() : std::string(v.piece(id, true)); };
     const auto has_token = [&](std::string_view text) { return v.encode(text, true, false).size() == 1; };
@@ -54,8 +54,8 @@ model_spec parse_model_spec(const std::string& spec) {
 }
 
 result<std::shared_ptr<const text_model>> load_text_model(const model_spec& spec, std::int64_t ctx_size) {
-    TROUPE_TRY(const auto file, model::gguf_file::open(spec.path));
-    TROUPE_TRY(auto vocabulary, model::tokenizer::from_gguf(*file));
+    TROUPE_TRY(const auto file, model::model_file::open(spec.path));
+    TROUPE_TRY(auto vocabulary, model::tokenizer::load(*file));
     TROUPE_TRY(auto chat, load_chat(*file, *vocabulary));
     model::load_options o;
     TROUPE_TRY(o.ops, kernels::table("ref"));

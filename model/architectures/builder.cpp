@@ -27,7 +27,7 @@ bool is_float(kernels::dtype type) { return !kernels::info(type).quantized; }
 
 std::string layer_prefix(std::size_t layer) { return "blk." + std::to_string(layer) + "."; }
 
-builder::builder(const gguf_file& file, std::string_view architecture, kernels::dtype kv_type, std::int32_t n_ctx)
+builder::builder(const model_file& file, std::string_view architecture, kernels::dtype kv_type, std::int32_t n_ctx)
     : file_(file), architecture_(architecture), kv_type_(kv_type), n_ctx_(n_ctx) {
     const bool known = kv_type == kernels::dtype::f32 || kv_type == kernels::dtype::f16 ||
                        kv_type == kernels::dtype::bf16 || kv_type == kernels::dtype::q8_0;
@@ -123,7 +123,7 @@ void builder::check_heads(bool head_dim_given) {
 }
 
 void builder::check_vocabulary() {
-    const gguf_tensor* t = file_.tensor("token_embd.weight");
+    const model_tensor* t = file_.tensor("token_embd.weight");
     if (t == nullptr)
         return refuse(errc::model_malformed, "the file lacks tensor 'token_embd.weight'", "token_embd.weight");
     const std::int64_t rows = t->rows();
@@ -228,8 +228,8 @@ void builder::read_divisors(rope_scaling& s, std::int64_t n) {
 
 // -- tensors ----------------------------------------------------------------------------------------------------------
 
-const gguf_tensor* builder::find(const std::string& name, std::initializer_list<std::int64_t> shape) {
-    const gguf_tensor* t = file_.tensor(name);
+const model_tensor* builder::find(const std::string& name, std::initializer_list<std::int64_t> shape) {
+    const model_tensor* t = file_.tensor(name);
     if (t == nullptr) {
         refuse(errc::model_malformed, "the file lacks tensor '" + name + "'", name);
         return nullptr;
@@ -244,15 +244,19 @@ const gguf_tensor* builder::find(const std::string& name, std::initializer_list<
 }
 
 void builder::embed(embedding& target, const std::string& name, std::int64_t vocab, std::int64_t cols) {
-    if (const gguf_tensor* t = find(name, {cols, vocab})) target = {t->type, cols, t->data.data()};
+    const model_tensor* t = find(name, {cols, vocab});
+    if (t == nullptr) return;
+    if (t->source)
+        refuse(errc::model_unsupported, "embeddings that the file stores in another layout are not built", name);
+    target = {t->type, cols, t->data.data()};
 }
 
 void builder::matrix(kernels::weight& target, const std::string& name, std::int64_t rows, std::int64_t cols) {
-    if (const gguf_tensor* t = find(name, {cols, rows})) weights_.add_matrix(*t, target);
+    if (const model_tensor* t = find(name, {cols, rows})) weights_.add_matrix(*t, target);
 }
 
 void builder::vector(const float*& target, const std::string& name, std::int64_t n) {
-    const gguf_tensor* t = find(name, {n});
+    const model_tensor* t = find(name, {n});
     if (t == nullptr) return;
     if (is_float(t->type)) return weights_.add_vector(*t, target);
     refuse(errc::model_unsupported,
@@ -267,10 +271,11 @@ void builder::optional_vector(const float*& target, const std::string& name, std
 
 std::vector<float> builder::optional_values(const std::string& name, std::int64_t n) {
     if (!has(name)) return {};
-    const gguf_tensor* t = find(name, {n});
+    const model_tensor* t = find(name, {n});
     if (t == nullptr) return {};
     std::vector<float> values(static_cast<std::size_t>(n));
-    kernels::dequantize(t->type, t->data.data(), n, values.data());
+    std::vector<std::byte> buffer;
+    kernels::dequantize(t->type, t->contents(buffer).data(), n, values.data());
     return values;
 }
 
@@ -308,7 +313,7 @@ void builder::activation(float*& target, std::int64_t width) { activations_.push
 
 result<void> builder::finish() {
     if (refusal_) return *refusal_;
-    for (const gguf_tensor& t : file_.tensors())
+    for (const model_tensor& t : file_.tensors())
         if (!used_.contains(&t))
             return fail(errc::model_unsupported,
                 "tensor " + detail::printable_name(t.name) + " has no place in this build's " + architecture_ +

@@ -14,7 +14,7 @@
 
 #include "core/result.hpp"
 #include "model/architectures/step.hpp"
-#include "model/formats/gguf.hpp"
+#include "model/formats/model_file.hpp"
 #include "model/kv_layout.hpp"
 #include "model/weights.hpp"
 
@@ -32,7 +32,7 @@ struct decoder_dims {
 class builder {
  public:
     /// `n_ctx`: the configured context of a sequence; 0: what the file was trained for.
-    builder(const gguf_file& file, std::string_view architecture, kernels::dtype kv_type, std::int32_t n_ctx);
+    builder(const model_file& file, std::string_view architecture, kernels::dtype kv_type, std::int32_t n_ctx);
 
     // -- hyper-parameters: "block_count" stands for "<architecture>.block_count" -----------------------------------
     std::int64_t integer(std::string_view key, std::int64_t lowest, std::int64_t highest);
@@ -85,14 +85,14 @@ class builder {
  private:
     std::string full(std::string_view key) const { return architecture_ + "." + std::string(key); }
     template <class T> std::optional<T> take(result<std::optional<T>> read);
-    const gguf_tensor* find(const std::string& name, std::initializer_list<std::int64_t> shape);
+    const model_tensor* find(const std::string& name, std::initializer_list<std::int64_t> shape);
     std::int64_t rotated_dims(int head_dim);
     void read_yarn(rope_scaling& s);
     void read_divisors(rope_scaling& s, std::int64_t n);
     void check_vocabulary();
     void check_heads(bool head_dim_given);
 
-    const gguf_file& file_;
+    const model_file& file_;
     std::string architecture_;
     kernels::dtype kv_type_;
     std::int32_t n_ctx_;
@@ -101,7 +101,7 @@ class builder {
     weight_plan weights_;
     std::vector<buffer> activations_;
     std::vector<layer_group> groups_;
-    std::unordered_set<const gguf_tensor*> used_;
+    std::unordered_set<const model_tensor*> used_;
 };
 
 /// "blk.7."

@@ -131,6 +131,7 @@ class parsed_gguf final : public gguf_file {
         : file_(std::move(contents)), bytes_(bytes), map_(std::move(map)) {}
 
     std::uint32_t version() const override { return file_.version; }
+    std::string format() const override { return "GGUF version " + std::to_string(file_.version); }
     std::vector<std::string_view> keys() const override;
     std::optional<gguf_type> type_of(std::string_view key) const override;
     result<std::optional<std::uint64_t>> get_uint(std::string_view key) const override;
@@ -142,10 +143,9 @@ class parsed_gguf final : public gguf_file {
     result<std::optional<std::vector<std::int64_t>>> get_ints(std::string_view key) const override;
     result<std::optional<std::vector<double>>> get_floats(std::string_view key) const override;
     std::string describe(std::string_view key) const override;
-    std::span<const gguf_tensor> tensors() const override { return file_.tensors; }
-    const gguf_tensor* tensor(std::string_view name) const override;
-    std::uint64_t file_bytes() const override { return bytes_.size(); }
-    std::span<const std::byte> bytes() const override { return bytes_; }
+    std::span<const model_tensor> tensors() const override { return file_.tensors; }
+    const model_tensor* tensor(std::string_view name) const override;
+    std::vector<region> regions() const override;
 
  private:
     const gguf_value* find(std::string_view key) const {
@@ -265,18 +265,19 @@ std::string parsed_gguf::describe(std::string_view key) const {
     return describe_scalar(value->type, value->payload.data());
 }
 
-const gguf_tensor* parsed_gguf::tensor(std::string_view name) const {
+std::vector<model_file::region> parsed_gguf::regions() const {
+    std::uint64_t data_begin = bytes_.size();
+    for (const model_tensor& t : file_.tensors)
+        data_begin = std::min(data_begin, static_cast<std::uint64_t>(t.data.data() - bytes_.data()));
+    return {{bytes_.first(data_begin), bytes_.subspan(data_begin)}};
+}
+
+const model_tensor* parsed_gguf::tensor(std::string_view name) const {
     const auto found = file_.tensor_index.find(name);
     return found == file_.tensor_index.end() ? nullptr : &file_.tensors[found->second];
 }
 
 }  // namespace
-
-std::int64_t gguf_tensor::rows() const {
-    std::int64_t product = 1;
-    for (std::size_t i = 1; i < shape.size(); ++i) product *= shape[i];
-    return product;
-}
 
 result<std::shared_ptr<const gguf_file>> gguf_file::open(const std::filesystem::path& path) {
     TROUPE_TRY(auto map, mapped_file::open(path));

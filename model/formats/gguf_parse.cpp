@@ -149,7 +149,7 @@ result<std::uint64_t> read_alignment(const gguf_contents& file) {
 
 /// The tensor's bytes follow once the start of the data section is known; until then `offset` counts from there.
 struct pending_tensor {
-    gguf_tensor tensor;
+    model_tensor tensor;
     std::string_view name;
     std::uint64_t offset = 0;
     std::uint64_t size = 0;
@@ -171,7 +171,7 @@ result<std::vector<std::int64_t>> read_shape(cursor& in, std::string_view name) 
     return shape;
 }
 
-result<std::uint64_t> tensor_bytes(const gguf_tensor& tensor) {
+result<std::uint64_t> tensor_bytes(const model_tensor& tensor) {
     const auto& type = kernels::info(tensor.type);
     if (tensor.cols() % type.block_values != 0)
         return malformed("rows of tensor " + printable_name(tensor.name) + " (" + std::to_string(tensor.cols()) +

@@ -21,7 +21,7 @@ struct gguf_contents {
     std::uint32_t version = 0;
     std::vector<gguf_value> values;
     std::unordered_map<std::string_view, std::size_t> value_index;
-    std::vector<gguf_tensor> tensors;
+    std::vector<model_tensor> tensors;
     std::unordered_map<std::string_view, std::size_t> tensor_index;
 };
 

@@ -61,7 +61,7 @@ std::uint64_t pair_key(token_id left, token_id right) {
     return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
 }
 
-result<merge_table> load_merges(const gguf_file& file, const vocabulary& words) {
+result<merge_table> load_merges(const model_file& file, const vocabulary& words) {
     TROUPE_TRY(const auto merges, file.get_strings("tokenizer.ggml.merges"));
     if (!merges) return malformed("a gpt2 tokenizer needs tokenizer.ggml.merges");
     string_index ids(words.texts.size());
@@ -146,7 +146,7 @@ class bpe_tokenizer final : public tokenizer_base {
 
 }  // namespace
 
-result<std::shared_ptr<const tokenizer>> load_bpe(const gguf_file& file) {
+result<std::shared_ptr<const tokenizer>> load_bpe(const model_file& file) {
     TROUPE_TRY(const auto name, file.get_string("tokenizer.ggml.pre"));
     if (!name)
         return fail(errc::model_unsupported,

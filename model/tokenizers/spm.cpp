@@ -60,7 +60,7 @@ std::uint32_t rank_of(float score) {
     return ~ascending;
 }
 
-result<std::vector<std::uint32_t>> load_ranks(const gguf_file& file, const vocabulary& words) {
+result<std::vector<std::uint32_t>> load_ranks(const model_file& file, const vocabulary& words) {
     TROUPE_TRY(const auto scores, file.get_floats("tokenizer.ggml.scores"));
     if (!scores) return malformed("a llama tokenizer needs tokenizer.ggml.scores");
     if (scores->size() != words.texts.size())
@@ -216,7 +216,7 @@ void spm_tokenizer::append_bytes(std::string_view text, std::vector<token_id>& o
 }
 
 /// Phi-3's files do not say that its special tokens take the white space on their right; only the name tells.
-result<bool> is_phi3(const gguf_file& file) {
+result<bool> is_phi3(const model_file& file) {
     TROUPE_TRY(const auto name, file.get_string("general.name"));
     std::string lowered;
     for (const char c : name.value_or("")) lowered += c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
@@ -225,7 +225,7 @@ result<bool> is_phi3(const gguf_file& file) {
 
 }  // namespace
 
-result<std::shared_ptr<const tokenizer>> load_spm(const gguf_file& file) {
+result<std::shared_ptr<const tokenizer>> load_spm(const model_file& file) {
     TROUPE_TRY(
         auto words, load_vocabulary(file, {.piece_of = spm_piece, .adds_bos = true, .bos = 1, .eos = 2, .unknown = 0}));
     for (token_id id = 0; id < words.size(); ++id)

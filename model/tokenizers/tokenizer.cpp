@@ -5,7 +5,7 @@
 
 namespace troupe::model {
 
-result<std::shared_ptr<const tokenizer>> tokenizer::from_gguf(const gguf_file& file) {
+result<std::shared_ptr<const tokenizer>> tokenizer::load(const model_file& file) {
     TROUPE_TRY(const auto model, file.get_string("tokenizer.ggml.model"));
     if (!model) return fail(errc::model_malformed, "malformed tokenizer: the file has no tokenizer.ggml.model");
     if (*model == "gpt2") return load_bpe(file);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "model/formats/gguf.hpp"
+#include "model/formats/model_file.hpp"
 #include "model/templates/text_part.hpp"
 
 namespace troupe::model {
@@ -23,7 +23,7 @@ class tokenizer {
  public:
     /// Reads tokenizer.ggml.*. model_unsupported for a tokenizer or pre-tokenizer this build does not know,
     /// model_malformed for ids out of range, merges that name no token and the like.
-    static result<std::shared_ptr<const tokenizer>> from_gguf(const gguf_file& file);
+    static result<std::shared_ptr<const tokenizer>> load(const model_file& file);
     virtual ~tokenizer() = default;
 
     virtual std::int32_t n_tokens() const = 0;

@@ -19,7 +19,7 @@ constexpr std::string_view end_names[] = {"<|eot_id|>", "<|eom_id|>", "<|end_of_
     "<|end|>", "<|return|>", "<|call|>", "<end_of_turn>", "<turn|>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
     "<end_of_utterance>", "<|end_of_turn|>", "<｜end▁of▁sentence｜>"};
 
-result<std::vector<token_kind>> load_kinds(const gguf_file& file, std::size_t n_tokens) {
+result<std::vector<token_kind>> load_kinds(const model_file& file, std::size_t n_tokens) {
     TROUPE_TRY(const auto types, file.get_ints("tokenizer.ggml.token_type"));
     std::vector<token_kind> kinds(n_tokens, token_kind::normal);
     if (!types) return kinds;
@@ -36,7 +36,7 @@ result<std::vector<token_kind>> load_kinds(const gguf_file& file, std::size_t n_
 }
 
 /// The value of a tokenizer.ggml.*_token_id key, or `fallback` if it is absent.
-result<token_id> load_id(const gguf_file& file, std::string_view name, std::int32_t n_tokens, token_id fallback) {
+result<token_id> load_id(const model_file& file, std::string_view name, std::int32_t n_tokens, token_id fallback) {
     TROUPE_TRY(const auto id, file.get_uint(std::string(prefix) + std::string(name)));
     if (!id) return fallback < n_tokens ? fallback : -1;
     if (*id >= static_cast<std::uint64_t>(n_tokens))
@@ -46,7 +46,7 @@ result<token_id> load_id(const gguf_file& file, std::string_view name, std::int3
 }
 
 /// Also the ids this build has no use for must exist.
-result<void> check_all_ids(const gguf_file& file, std::int32_t n_tokens) {
+result<void> check_all_ids(const model_file& file, std::int32_t n_tokens) {
     for (const auto key : file.keys())
         if (key.starts_with(prefix) && key.ends_with("_token_id"))
             TROUPE_TRYV(load_id(file, key.substr(prefix.size()), n_tokens, -1));
@@ -59,7 +59,7 @@ bool names_an_end(std::string_view text, token_kind kind) {
     return std::find(std::begin(end_names), std::end(end_names), text) != std::end(end_names);
 }
 
-result<void> load_end_tokens(const gguf_file& file, vocabulary& words) {
+result<void> load_end_tokens(const model_file& file, vocabulary& words) {
     words.is_end.assign(words.texts.size(), false);
     for (const auto name : {"eot_token_id", "eom_token_id"}) {
         TROUPE_TRY(const auto id, load_id(file, name, words.size(), -1));
@@ -81,7 +81,7 @@ bool vocabulary::trusted_only(token_id id) const {
     return kind == token_kind::user_defined && (id == bos || is_end[static_cast<std::size_t>(id)]);
 }
 
-result<vocabulary> load_vocabulary(const gguf_file& file, const vocabulary_traits& traits) {
+result<vocabulary> load_vocabulary(const model_file& file, const vocabulary_traits& traits) {
     TROUPE_TRY(const auto tokens, file.get_strings("tokenizer.ggml.tokens"));
     if (!tokens || tokens->empty()) return malformed("the file has no tokens");
     if (tokens->size() > std::numeric_limits<std::int32_t>::max()) return malformed("too many tokens");

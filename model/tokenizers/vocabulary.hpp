@@ -38,7 +38,7 @@ struct vocabulary_traits {
     token_id unknown = -1;
 };
 
-result<vocabulary> load_vocabulary(const gguf_file& file, const vocabulary_traits& traits);
+result<vocabulary> load_vocabulary(const model_file& file, const vocabulary_traits& traits);
 
 /// Every token that is cut out of raw text. The views point into `words`.
 special_matcher make_matcher(const vocabulary& words);

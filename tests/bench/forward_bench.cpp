@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
     const auto number = [&](int i, int fallback) { return argc > i ? std::atoi(argv[i]) : fallback; };
     const int n_threads = number(3, 2), n_prompt = number(4, 512), n_decode = number(5, 128), repeats = number(6, 1);
     auto found = kernels::table(argc > 2 ? argv[2] : "auto");
-    auto file = argc > 1 ? model::gguf_file::open(argv[1])
+    auto file = argc > 1 ? model::model_file::open(argv[1])
                          : fail(errc::usage, "forward_bench MODEL.gguf [TABLE] [THREADS] [PROMPT] [DECODE]");
     if (!found || !file) return std::fprintf(stderr, "%s\n", (!file ? file.error() : found.error()).message.c_str()), 2;
     table = *found;

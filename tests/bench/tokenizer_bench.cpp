@@ -40,12 +40,12 @@ int main(int count, char** arguments) {
         return 2;
     }
     const auto start = cpu_seconds();
-    const auto file = troupe::model::gguf_file::open(arguments[1]);
+    const auto file = troupe::model::model_file::open(arguments[1]);
     if (!file) {
         std::fprintf(stderr, "%s\n", file.error().message.c_str());
         return 1;
     }
-    const auto words = troupe::model::tokenizer::from_gguf(**file);
+    const auto words = troupe::model::tokenizer::load(**file);
     if (!words) {
         std::fprintf(stderr, "%s\n", words.error().message.c_str());
         return 1;

@@ -67,7 +67,7 @@ struct loaded {
 inline loaded load_model(const std::string& path, const kernels::ops& ops, kernels::dtype kv,
     std::int32_t max_rows = 64, int n_threads = 2) {
     loaded l;
-    auto file = model::gguf_file::open(path);
+    auto file = model::model_file::open(path);
     EXPECT_TRUE(file.ok()) << file.error().message;
     if (!file.ok()) return l;
     l.threads = std::make_unique<kernels::pool>(n_threads);

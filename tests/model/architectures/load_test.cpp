@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 
+#include "model/formats/gguf.hpp"
 #include "model/host_memory.hpp"
 #include "model/model.hpp"
 #include "tests/support/gguf_writer.hpp"

@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "model/architectures/builder.hpp"
+#include "model/formats/gguf.hpp"
 #include "tests/support/gguf_writer.hpp"
 
 namespace troupe::testing {

@@ -47,7 +47,7 @@ result<std::shared_ptr<const tokenizer>> build(const recipe& r) {
     const auto file = gguf_file::parse(bytes);
     if (!file) return file.error();
     // The tokenizer must not keep views into the file: `bytes` is gone when the caller uses it.
-    return tokenizer::from_gguf(**file);
+    return tokenizer::load(**file);
 }
 
 void expect_error(const recipe& r, errc code, const std::string& part) {

@@ -51,7 +51,7 @@ inline std::shared_ptr<const tokenizer> load(const std::string& name) {
         ADD_FAILURE() << file.error().message;
         return nullptr;
     }
-    const auto words = tokenizer::from_gguf(**file);
+    const auto words = tokenizer::load(**file);
     if (words) {
         entry = *words;
     } else {
