@@ -21,6 +21,19 @@ std::string shape_text(std::span<const std::int64_t> shape) {
     return text + "]";
 }
 
+/// Another source's rows from `first` on.
+class later_rows final : public tensor_source {
+ public:
+    later_rows(std::shared_ptr<const tensor_source> all, std::int64_t first) : all_(std::move(all)), first_(first) {}
+    void read_rows(std::int64_t first, std::int64_t n, std::byte* out) const override {
+        all_->read_rows(first_ + first, n, out);
+    }
+
+ private:
+    std::shared_ptr<const tensor_source> all_;
+    std::int64_t first_;
+};
+
 bool is_float(kernels::dtype type) { return !kernels::info(type).quantized; }
 
 }  // namespace
@@ -140,6 +153,17 @@ void builder::check_vocabulary() {
         compare(static_cast<std::int64_t>(tokens->size()), "the tokenizer");
 }
 
+std::int32_t builder::window_or(std::int32_t fallback) {
+    return static_cast<std::int32_t>(integer_or("attention.sliding_window", fallback, 0, most_window));
+}
+
+std::vector<std::int32_t> builder::alternating_windows(std::int32_t window, std::int64_t default_pattern) {
+    const std::int64_t pattern = integer_or("attention.sliding_window_pattern", default_pattern, 1, most_layers);
+    std::vector<std::int32_t> windows;
+    for (std::int32_t i = 0; i < dims_.n_layers; ++i) windows.push_back((i + 1) % pattern != 0 ? window : 0);
+    return windows;
+}
+
 // -- rotary positions -------------------------------------------------------------------------------------------------
 
 std::int64_t builder::rotated_dims(int head_dim) {
@@ -197,6 +221,8 @@ rope_scaling builder::read_rope_scaling(int head_dim) {
     return s;
 }
 
+std::int32_t builder::context() const { return n_ctx_ > 0 ? std::min(n_ctx_, dims_.n_ctx_train) : dims_.n_ctx_train; }
+
 void builder::read_yarn(rope_scaling& s) {
     s.type = rope_scaling_type::yarn;
     s.factor = number("rope.scaling.factor", 1.0, 1e6);
@@ -218,12 +244,11 @@ void builder::read_divisors(rope_scaling& s, std::int64_t n) {
     };
     s.divisors = read("rope_freqs.weight");
     if (s.type != rope_scaling_type::longrope) return;
-    const std::int32_t context = n_ctx_ > 0 ? std::min(n_ctx_, dims_.n_ctx_train) : dims_.n_ctx_train;
     const std::string for_long = "rope_factors_long.weight", for_short = "rope_factors_short.weight";
     for (const std::string& name : {for_long, for_short})
         if (!has(name)) refuse(errc::model_malformed, "the file lacks tensor '" + name + "'", name);
     auto long_factors = read(for_long), short_factors = read(for_short);
-    s.divisors = context > s.original_context ? std::move(long_factors) : std::move(short_factors);
+    s.divisors = context() > s.original_context ? std::move(long_factors) : std::move(short_factors);
 }
 
 // -- tensors ----------------------------------------------------------------------------------------------------------
@@ -253,6 +278,22 @@ void builder::embed(embedding& target, const std::string& name, std::int64_t voc
 
 void builder::matrix(kernels::weight& target, const std::string& name, std::int64_t rows, std::int64_t cols) {
     if (const model_tensor* t = find(name, {cols, rows})) weights_.add_matrix(*t, target);
+}
+
+void builder::matrix_rows(kernels::weight& target, const std::string& name, std::int64_t rows, std::int64_t cols,
+    std::int64_t first, std::int64_t count) {
+    CHECK(first >= 0 && count >= 1 && first + count <= rows);
+    const model_tensor* t = find(name, {cols, rows});
+    if (t == nullptr) return;
+    model_tensor& part = slices_.emplace_back(*t);
+    part.shape = {cols, count};
+    if (t->source) {
+        part.source = std::make_shared<later_rows>(t->source, first);
+    } else {
+        const std::size_t row = kernels::row_bytes(t->type, cols);
+        part.data = t->data.subspan(static_cast<std::size_t>(first) * row, static_cast<std::size_t>(count) * row);
+    }
+    weights_.add_matrix(part, target);
 }
 
 void builder::vector(const float*& target, const std::string& name, std::int64_t n) {
@@ -288,14 +329,17 @@ void builder::output(kernels::weight& target, std::int64_t vocab, std::int64_t c
 std::vector<attention_slot> builder::attention(
     const decoder_dims& dims, float scale, float softcap, std::span<const std::int32_t> window_of_layer) {
     const kernels::kv_geometry kv{kv_type_, dims.n_kv_heads, dims.head_dim};
-    std::vector<std::int32_t> windows(window_of_layer.begin(), window_of_layer.end());
+    const auto effective = [&](std::int32_t w) { return w < context() ? w : 0; };
+    std::vector<std::int32_t> windows;
+    for (const std::int32_t w : window_of_layer) windows.push_back(effective(w));
     std::sort(windows.begin(), windows.end());
     windows.erase(std::unique(windows.begin(), windows.end()), windows.end());
     groups_.clear();
     for (const std::int32_t w : windows) groups_.push_back({.window = w});
     std::vector<attention_slot> slots;
     if (refusal_) return std::vector<attention_slot>(window_of_layer.size());  // the geometry may be nonsense
-    for (const std::int32_t w : window_of_layer) {
+    for (const std::int32_t full_or_not : window_of_layer) {
+        const std::int32_t w = effective(full_or_not);
         const auto g = static_cast<std::size_t>(std::lower_bound(windows.begin(), windows.end(), w) - windows.begin());
         slots.push_back({g, {.kv = kv,
                                 .n_heads = dims.n_heads,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -29,6 +30,8 @@ struct decoder_dims {
     std::int64_t kv_width() const { return static_cast<std::int64_t>(n_kv_heads) * head_dim; }
 };
 
+inline constexpr std::int64_t most_window = 1 << 28;
+
 class builder {
  public:
     /// `n_ctx`: the configured context of a sequence; 0: what the file was trained for.
@@ -48,11 +51,18 @@ class builder {
     /// rope.scaling.*, rope_freqs.weight and rope_factors_{long,short}.weight, of which the configured context chooses.
     /// After read_dims. An unknown type is model_unsupported.
     rope_scaling read_rope_scaling(int head_dim);
+    /// attention.sliding_window; 0: none.
+    std::int32_t window_or(std::int32_t fallback);
+    /// The window in every layer but each attention.sliding_window_pattern-th, which has none (0); after read_dims.
+    std::vector<std::int32_t> alternating_windows(std::int32_t window, std::int64_t default_pattern);
 
     // -- tensors ---------------------------------------------------------------------------------------------------
     bool has(std::string_view name) const { return file_.tensor(name) != nullptr; }
     void embed(embedding& target, const std::string& name, std::int64_t vocab, std::int64_t cols);
     void matrix(kernels::weight& target, const std::string& name, std::int64_t rows, std::int64_t cols);
+    /// `count` rows from `first` on of a matrix that holds several, `rows` in all.
+    void matrix_rows(kernels::weight& target, const std::string& name, std::int64_t rows, std::int64_t cols,
+        std::int64_t first, std::int64_t count);
     void vector(const float*& target, const std::string& name, std::int64_t n);
     /// Left null if the file has no such tensor.
     void optional_vector(const float*& target, const std::string& name, std::int64_t n);
@@ -62,7 +72,8 @@ class builder {
     void output(kernels::weight& target, std::int64_t vocab, std::int64_t cols);
 
     // -- KV and activations ----------------------------------------------------------------------------------------
-    /// One slot a layer. Layers with equal windows form a group; full attention (0) is the first group.
+    /// One slot a layer. Layers with equal windows form a group; full attention (0) is the first group. A window that
+    /// covers the configured context is none.
     std::vector<attention_slot> attention(
         const decoder_dims& dims, float scale, float softcap, std::span<const std::int32_t> window_of_layer);
     /// A buffer [max_rows][width] that lives as long as the model.
@@ -86,6 +97,7 @@ class builder {
     std::string full(std::string_view key) const { return architecture_ + "." + std::string(key); }
     template <class T> std::optional<T> take(result<std::optional<T>> read);
     const model_tensor* find(const std::string& name, std::initializer_list<std::int64_t> shape);
+    std::int32_t context() const;
     std::int64_t rotated_dims(int head_dim);
     void read_yarn(rope_scaling& s);
     void read_divisors(rope_scaling& s, std::int64_t n);
@@ -101,6 +113,7 @@ class builder {
     weight_plan weights_;
     std::vector<buffer> activations_;
     std::vector<layer_group> groups_;
+    std::deque<model_tensor> slices_;  ///< parts of the file's tensors, as weights_ wants them
     std::unordered_set<const model_tensor*> used_;
 };
 

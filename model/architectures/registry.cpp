@@ -7,7 +7,8 @@
 namespace troupe::model {
 
 std::span<const architecture* const> architectures() {
-    static constexpr std::array<const architecture*, 2> all = {&llama_architecture, &gemma3_architecture};
+    static constexpr std::array all = {&llama_architecture, &smollm3_architecture, &qwen2_architecture,
+        &qwen3_architecture, &gemma2_architecture, &gemma3_architecture, &phi3_architecture};
     return all;
 }
 
