@@ -47,9 +47,11 @@ function(troupe_layer name)
   endif()
 endfunction()
 
-# troupe_test(NAME SOURCES ... LINK ... [LABELS ...] [ENV ...]): one GoogleTest binary and its CTest entry.
+# troupe_test(NAME SOURCES ... LINK ... [LABELS ...] [ENV ...] [CASES ...]): one GoogleTest binary and its CTest entry.
+# With CASES, which are values of its parametrized tests, an entry for each case (and those that begin like it), and one
+# for all other tests; an entry that finds no test fails.
 function(troupe_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LINK;LABELS;ENV" ${ARGN})
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LINK;LABELS;ENV;CASES" ${ARGN})
   foreach(library ${arg_LINK})
     if(library MATCHES "^troupe_" AND NOT TARGET ${library})
       return()  # TROUPE_PLAIN_ONLY leaves this library out
@@ -61,7 +63,19 @@ function(troupe_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "unit;${arg_LABELS}"
+  set(entries ${name})
+  foreach(case ${arg_CASES})
+    add_test(NAME ${name}_${case} COMMAND ${name} --gtest_filter=*/${case}*)
+    list(APPEND entries ${name}_${case})
+  endforeach()
+  set(others "*")
+  if(arg_CASES)
+    list(TRANSFORM arg_CASES REPLACE "(.+)" "*/\\1*" OUTPUT_VARIABLE cases)
+    list(JOIN cases ":" cases)
+    set(others "*-${cases}")
+  endif()
+  add_test(NAME ${name} COMMAND ${name} "--gtest_filter=${others}")
+  set_tests_properties(${entries} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "unit;${arg_LABELS}"
+    FAIL_REGULAR_EXPRESSION "Running 0 tests"
     ENVIRONMENT "TROUPE_SOURCE_DIR=${CMAKE_SOURCE_DIR};TROUPE_TEST_CACHE=$ENV{TROUPE_TEST_CACHE};${arg_ENV}")
 endfunction()

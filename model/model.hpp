@@ -18,7 +18,7 @@
 namespace troupe::model {
 
 struct model_info {
-    std::string architecture;  ///< "llama", "gemma3"
+    std::string architecture;  ///< general.architecture: "llama", "gemma3", ...
     std::string name;          ///< general.name, else the file's stem
     std::string quantization;  ///< most frequent weight type, as users write it ("Q4_1")
     std::int64_t n_params = 0;

@@ -22,12 +22,12 @@ N_EMBD, N_FF, N_HEADS, N_KV_HEADS, N_VOCAB, N_CTX = 256, 512, 4, 2, 320, 4096
 FAMILIES = {
     "llama": dict(arch="llama", seed=3, layers=4, head_dim=64, rope_base=1e4, eps=1e-5, q_gain=1.5, rotary=64, adjacent=True,
                   sha256="76c436e65db31888b1ffe87b73b445fe7709d45c8df40f2c05fc4a9a9262f77f"),
-    "mistral": dict(arch="llama", seed=0, layers=4, head_dim=64, rope_base=1e4, eps=1e-5, q_gain=1.5, rotary=64, adjacent=True,
+    "mistral": dict(arch="llama", seed=4, layers=4, head_dim=64, rope_base=1e4, eps=1e-5, q_gain=1.5, rotary=64, adjacent=True,
                     window=16, llama3=dict(factor=8.0, low=1.0, high=4.0, original=64),
-                    sha256=""),
-    "smollm3": dict(arch="smollm3", seed=0, layers=4, head_dim=64, rope_base=1e4, eps=1e-6, q_gain=1.5, rotary=64, adjacent=True,
+                    sha256="d4955c91581c863f0db701d54388836ede0d30bbe0c0d9e8f2d3afbeb6bc2a1a"),
+    "smollm3": dict(arch="smollm3", seed=7, layers=4, head_dim=64, rope_base=1e4, eps=1e-6, q_gain=1.5, rotary=64, adjacent=True,
                     tied=True, yarn=dict(factor=8.0, original=64),
-                    sha256=""),
+                    sha256="18c4edc89bd3e513bd979f3ff188ce77e95cd061b94d554bacfa22297a62c037"),
     "qwen2": dict(arch="qwen2", seed=8, layers=4, head_dim=64, rope_base=1e6, eps=1e-6, q_gain=1.4, tied=True, biases=True,
                   sha256="159ce4359064e1da69a93eaf4752344bc6003eabbe8afaa9bd4db765e034d70e"),
     "qwen3": dict(arch="qwen3", seed=8, layers=4, head_dim=128, rope_base=1e6, eps=1e-6, q_gain=1.0, key_length=True, head_norms=True,
@@ -38,9 +38,9 @@ FAMILIES = {
     "gemma3": dict(arch="gemma3", seed=5, layers=6, head_dim=128, rope_base=1e6, eps=1e-6, q_gain=1.0, key_length=True, tied=True,
                    gemma=True, head_norms=True, window=16, linear=8.0,
                    sha256="c4294f1bac30329e619e84873b6f3711cdd9ccea23983ff93a5f33213d43144d"),
-    "phi3": dict(arch="phi3", seed=0, layers=4, head_dim=64, rope_base=1e4, eps=1e-5, q_gain=1.5, rotary=48, fused=True,
+    "phi3": dict(arch="phi3", seed=1, layers=4, head_dim=64, rope_base=1e4, eps=1e-5, q_gain=1.0, rotary=48, fused=True,
                  window=16, longrope=dict(original=32),
-                 sha256=""),
+                 sha256="fc29affe98fda74122704b04fe112a5e0d00a10a6d667dcbac6117493d6202eb"),
 }
 
 
@@ -213,6 +213,10 @@ def metadata(name, spec):
     if "longrope" in spec:  # real files have no rope.scaling.type: the tensors say it
         yield f + "rope.scaling.original_context_length", "u32", spec["longrope"]["original"]
         yield f + "rope.scaling.attn_factor", "f32", longrope_magnitude(spec)
+    yield from tokenizer_metadata()
+
+
+def tokenizer_metadata():
     pieces, scores, kinds = vocabulary()
     t = "tokenizer.ggml."
     yield t + "model", "string", "llama"

@@ -65,13 +65,14 @@ struct loaded {
     std::unique_ptr<model::model> m;
 };
 inline loaded load_model(const std::string& path, const kernels::ops& ops, kernels::dtype kv,
-    std::int32_t max_rows = 64, int n_threads = 2) {
+    std::int32_t max_rows = 64, int n_threads = 2, std::int32_t n_ctx = 0) {
     loaded l;
     auto file = model::model_file::open(path);
     EXPECT_TRUE(file.ok()) << file.error().message;
     if (!file.ok()) return l;
     l.threads = std::make_unique<kernels::pool>(n_threads);
-    auto m = model::model::load(*file, {.ops = &ops, .threads = l.threads.get(), .kv_type = kv, .max_rows = max_rows});
+    auto m = model::model::load(
+        *file, {.ops = &ops, .threads = l.threads.get(), .kv_type = kv, .max_rows = max_rows, .n_ctx = n_ctx});
     EXPECT_TRUE(m.ok()) << m.error().message;
     if (m.ok()) l.m = *std::move(m);
     return l;

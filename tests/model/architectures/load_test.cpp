@@ -12,79 +12,13 @@
 #include "model/formats/gguf.hpp"
 #include "model/host_memory.hpp"
 #include "model/model.hpp"
-#include "tests/support/gguf_writer.hpp"
+#include "tests/support/small_model.hpp"
 #include "tests/support/test_models.hpp"
 
 namespace troupe::testing {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::uint32_t type_f16 = 1, type_q8_0 = 8;
-
-void add_layer(gguf_writer& w, const std::string& p, bool gemma, std::uint64_t embd, std::uint64_t ff) {
-    w.add(p + "attn_norm.weight", {embd});
-    w.add(p + "attn_q.weight", {embd, 32}, type_f16);
-    w.add(p + "attn_k.weight", {embd, 16}, type_f16);
-    w.add(p + "attn_v.weight", {embd, 16}, type_f16);
-    w.add(p + "attn_output.weight", {32, embd}, type_f16);
-    w.add(p + "ffn_norm.weight", {embd});
-    w.add(p + "ffn_gate.weight", {embd, ff});
-    w.add(p + "ffn_up.weight", {embd, ff});
-    w.add(p + "ffn_down.weight", {ff, embd});
-    if (!gemma) return;
-    for (const char* head : {"attn_q_norm.weight", "attn_k_norm.weight"}) w.add(p + head, {16});
-    for (const char* post : {"post_attention_norm.weight", "post_ffw_norm.weight"}) w.add(p + post, {embd});
-}
-
-/// Two layers, 2 heads of 16 sharing one KV head, vocabulary of 8.
-gguf_writer small_model(const std::string& family, std::uint64_t embd = 32, std::uint64_t ff = 64) {
-    gguf_writer w;
-    w.text("general.architecture", family);
-    w.u32(family + ".block_count", 2);
-    w.u32(family + ".context_length", 128);
-    w.u32(family + ".embedding_length", static_cast<std::uint32_t>(embd));
-    w.u32(family + ".feed_forward_length", static_cast<std::uint32_t>(ff));
-    w.u32(family + ".attention.head_count", 2);
-    w.u32(family + ".attention.head_count_kv", 1);
-    w.u32(family + ".attention.key_length", 16);
-    w.f32(family + ".attention.layer_norm_rms_epsilon", 1e-5f);
-    if (family == "gemma3") w.u32("gemma3.attention.sliding_window", 16);
-    w.texts("tokenizer.ggml.tokens", {"a", "b", "c", "d", "e", "f", "g", "h"});
-    w.add("token_embd.weight", {embd, 8}, type_f16);
-    w.add("output_norm.weight", {embd});
-    for (const char* p : {"blk.0.", "blk.1."}) add_layer(w, p, family == "gemma3", embd, ff);
-    return w;
-}
-
-result<model::model_plan> plan_of(const gguf_writer& w, kernels::dtype kv = kernels::dtype::f16) {
-    const std::string bytes = w.bytes();
-    TROUPE_TRY(const auto file, model::gguf_file::parse(std::as_bytes(std::span(bytes))));
-    return model::plan(*file, {.ops = *kernels::table("ref"), .kv_type = kv, .max_rows = 8});
-}
-
-struct fault {
-    const char* what;
-    std::function<void(gguf_writer&)> make;
-    errc code;
-    const char* named;  ///< must be in the message
-};
-
-void expect_refused(const std::string& family, const std::vector<fault>& faults) {
-    ASSERT_TRUE(plan_of(small_model(family)).ok());
-    for (const fault& f : faults) {
-        gguf_writer w = small_model(family);
-        f.make(w);
-        const auto plan = plan_of(w);
-        ASSERT_FALSE(plan.ok()) << f.what;
-        EXPECT_EQ(plan.error().code, f.code) << f.what << ": " << plan.error().message;
-        EXPECT_NE(plan.error().message.find(f.named), std::string::npos) << f.what << ": " << plan.error().message;
-    }
-}
-
-fault number(const char* key, std::uint32_t value, errc code, const char* named) {
-    return {key, [=](gguf_writer& w) { w.u32(key, value); }, code, named};
-}
-
 TEST(model_load, refuses_impossible_hyper_parameters) {
     const auto bad = errc::model_malformed;
     expect_refused("llama",
