@@ -95,8 +95,9 @@ void engine_impl::spawn_actors() {
     gateway_setup g;
     g.settings = std::make_shared<const config>(settings_);
     g.scheduler = actors_.scheduler;
-    g.spawn_store = [&system, facts = facts_, file = store_file_, reason = no_store_reason_](caf::actor gateway) {
-        auto store = system.spawn<caf::detached>(store_actor, store_options{file, reason}, std::move(gateway));
+    g.spawn_store = [&system, facts = facts_, options = store_options{store_file_, no_store_reason_}](
+                        caf::actor gateway) {
+        auto store = system.spawn<caf::detached>(store_actor, options, std::move(gateway));
         const std::lock_guard lock(facts->mutex);
         return facts->store = store;
     };

@@ -13,13 +13,6 @@ namespace {
 
 using store_self = caf::stateful_actor<store_state>;
 
-std::size_t size_of(const record& r) {
-    if (const auto* m = std::get_if<put_message>(&r)) return sizeof(record) + m->message.view.content.size();
-    if (const auto* a = std::get_if<append_tokens>(&r)) return sizeof(record) + a->tokens.size() * 4;
-    if (const auto* g = std::get_if<put_generation>(&r)) return sizeof(record) + g->generation.prompt.size() * 4;
-    return sizeof(record);
-}
-
 void report(store_self* self, bool degraded, std::string reason) {
     auto& s = self->state;
     if (s.degraded == degraded) return;
@@ -32,35 +25,28 @@ void report(store_self* self, bool degraded, std::string reason) {
     if (s.listener) self->send(s.listener, persistence_state{degraded, std::move(reason)});
 }
 
+void try_again(store_self* self) { self->delayed_send(self, limits::store_retry_every, store_retry{}); }
+
+/// The file, or (until it can be opened) a database in memory that only reads: writes go to the backlog.
 void open_database(store_self* self, const store_options& options) {
     auto& s = self->state;
-    std::string reason = options.no_file_reason;
-    if (!options.file.empty()) {
-        auto opened = database::open(options.file);
+    s.file = options.file;
+    if (!s.file.empty()) {
+        auto opened = database::open(s.file);
         if (opened) {
             s.db = std::move(*opened);
             if (!s.db->notice().empty()) log::warn("store_notice text=\"{}\"", s.db->notice());
             return;
         }
-        reason = opened.error().message;
+        s.waits_for_file = true;
+        report(self, true, opened.error().message);
+        try_again(self);
     }
     auto memory = database::open_in_memory();
     CHECK(memory.ok(), "SQLite cannot open a database in memory");
     s.db = std::move(*memory);
-    s.in_memory = true;
-    report(self, true, reason.empty() ? "there is no data directory" : reason);
-}
-
-void defer(store_state& s, const store_write& w, store_ack& ack) {
-    std::size_t bytes = 0;
-    for (const auto& r : *w.records) bytes += size_of(r);
-    if (s.backlog_bytes + bytes > limits::store_backlog_bytes) {
-        ack.how = saved::refused;
-        return;
-    }
-    s.backlog_bytes += bytes;
-    s.backlog.insert(s.backlog.end(), w.records->begin(), w.records->end());
-    ack.how = saved::deferred;
+    if (s.file.empty())
+        report(self, true, options.no_file_reason.empty() ? "there is no data directory" : options.no_file_reason);
 }
 
 void flush(store_self* self) {
@@ -69,7 +55,7 @@ void flush(store_self* self) {
     if (s.waiting.empty()) return;
     auto writes = std::exchange(s.waiting, {});
     bool written = false;
-    if (s.backlog.empty()) {
+    if (s.backlog->empty() && !s.waits_for_file) {
         std::vector<record> all;
         for (const auto& w : writes) all.insert(all.end(), w.records->begin(), w.records->end());
         auto done = s.db->apply(all);
@@ -79,28 +65,31 @@ void flush(store_self* self) {
             s.records_written += all.size();
         } else {
             report(self, true, done.error().message);
-            self->delayed_send(self, limits::store_retry_every, store_retry{});
+            try_again(self);
         }
     }
     for (const auto& w : writes) {
-        store_ack ack{w.ticket, s.in_memory ? saved::deferred : saved::durable};
-        if (!written) defer(s, w, ack);
+        store_ack ack{w.ticket, s.file.empty() ? saved::deferred : saved::durable};
+        if (!written) ack.how = s.backlog->add(*w.records) ? saved::deferred : saved::refused;
         self->send(w.owner, ack);
     }
 }
 
 void retry(store_self* self) {
     auto& s = self->state;
-    if (!s.backlog.empty()) {
-        if (auto done = s.db->apply(s.backlog); !done) {
+    if (s.waits_for_file) {
+        auto opened = database::open(s.file);
+        if (!opened) return try_again(self);
+        s.db = std::move(*opened);
+        s.waits_for_file = false;
+    }
+    if (const auto n = s.backlog->size(); n > 0) {
+        if (auto done = s.backlog->write_to(*s.db); !done) {
             s.reason = done.error().message;
-            self->delayed_send(self, limits::store_retry_every, store_retry{});
-            return;
+            return try_again(self);
         }
         ++s.commits;
-        s.records_written += s.backlog.size();
-        s.backlog.clear();
-        s.backlog_bytes = 0;
+        s.records_written += n;
     }
     report(self, false, {});
 }
@@ -120,7 +109,12 @@ template <class T, class R> caf::result<std::shared_ptr<const T>> boxed(result<R
 caf::behavior store_actor(store_self* self, store_options options, caf::actor listener) {
     self->state.listener = std::move(listener);
     self->set_exception_handler([](std::exception_ptr&) -> caf::error { return caf::sec::runtime_error; });
+    self->state.backlog = options.backlog;
     open_database(self, options);
+    if (!self->state.backlog->empty() && !self->state.waits_for_file) {  // an incarnation died while the disk was full
+        report(self, true, "records wait for the disk");
+        self->send(self, store_retry{});
+    }
     return {
         [self](const store_write& w) {
             auto& s = self->state;
@@ -132,13 +126,13 @@ caf::behavior store_actor(store_self* self, store_options options, caf::actor li
         [self](store_retry) { retry(self); },
         [self](const store_load& q) -> caf::result<session_ptr> {
             flush(self);
-            auto r = self->state.db->load(q.session);
+            auto r = self->state.backlog->load(*self->state.db, q.session);
             if (!r) return make_caf_error(r.error());
             return *r ? std::make_shared<const stored_session>(std::move(**r)) : session_ptr();
         },
         [self](const store_list& q) -> caf::result<page_ptr> {
             flush(self);
-            return boxed<session_page>(self->state.db->list(q.limit, q.after, q.search));
+            return boxed<session_page>(self->state.backlog->list(*self->state.db, q.limit, q.after, q.search));
         },
         [self](store_unfinished) -> caf::result<names_ptr> {
             flush(self);
@@ -149,7 +143,8 @@ caf::behavior store_actor(store_self* self, store_options options, caf::actor li
             const auto& s = self->state;
             return fmt::format(
                 R"({{"commits":{},"records":{},"backlog":{},"backlog_bytes":{},"degraded":{},"mailbox":{}}})",
-                s.commits, s.records_written, s.backlog.size(), s.backlog_bytes, s.degraded, self->mailbox().size());
+                s.commits, s.records_written, s.backlog->size(), s.backlog->bytes(), s.degraded,
+                self->mailbox().size());
         },
     };
 }

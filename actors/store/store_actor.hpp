@@ -9,6 +9,7 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include "actors/store/backlog.hpp"
 #include "actors/store/database.hpp"
 #include "actors/store/store_messages.hpp"
 
@@ -17,6 +18,7 @@ namespace troupe::actors {
 struct store_options {
     std::string file;            ///< path of the database; empty: memory only
     std::string no_file_reason;  ///< why `file` is empty: the reason of the degraded state
+    std::shared_ptr<store_backlog> backlog = std::make_shared<store_backlog>();  ///< of all incarnations
 };
 
 struct store_state {
@@ -24,9 +26,9 @@ struct store_state {
     std::unique_ptr<database> db;
     caf::actor listener;               ///< gets persistence_state
     std::vector<store_write> waiting;  ///< of this transaction
-    std::vector<record> backlog;       ///< refused by the disk, tried again in order
-    std::size_t backlog_bytes = 0;
-    bool in_memory = false;  ///< degraded for good
+    std::shared_ptr<store_backlog> backlog;
+    std::string file;             ///< empty: in memory for good
+    bool waits_for_file = false;  ///< it could not be opened yet
     bool flush_queued = false;
     bool degraded = false;
     std::string reason;

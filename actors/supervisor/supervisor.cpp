@@ -168,11 +168,18 @@ class supervisor : public caf::event_based_actor {
         announce();
     }
 
+    /// Of the incarnation that runs, or of the one that is just gone.
+    std::uint64_t steps_done() const {
+        const auto* page = host_->page();
+        return page != nullptr ? page->steps_done.load(std::memory_order_acquire) : 0;
+    }
+
     void on_gone(const child_exit& exit) {
         const bool was_ready = info_.has_value();
         const auto* page = host_->page();
         const std::uint64_t plan_started = page != nullptr ? page->plan_started.load(std::memory_order_acquire) : 0;
-        const bool stepped = page != nullptr && page->steps_done.load(std::memory_order_acquire) > 0;
+        const bool stepped = steps_done() > 0;
+        faults_.executor_gone(steps_done());
         death_.exit = exit;
         death_.load_failed = load_error_.has_value() && !was_ready;
         const auto cause = classify(death_);
@@ -380,7 +387,7 @@ class supervisor : public caf::event_based_actor {
             return make_caf_error(
                 fail(errc::unsupported_parameter, "an executor inside the front has no fault that ends it", "kind"));
         const executor_fault armed{f.kind, f.after_steps, f.times, f.slow_ms, !f.request_contains.empty()};
-        faults_.add(armed);
+        faults_.add(armed, phase_ == executor_phase::up ? steps_done() : 0);
         log_.add("fault_armed", epoch_, f.kind);
         if (armed.only_watched) send(scheduler_, f);
         auto promise = make_response_promise();
@@ -390,9 +397,9 @@ class supervisor : public caf::event_based_actor {
         }
         request(executor_, hello_deadline, armed)
             .then([promise](bool ok) mutable { promise.deliver(ok); },
-                [promise](const caf::error&) mutable {
-                    promise.deliver(
-                        make_caf_error(fail(errc::not_ready, "the executor went away; the next one is armed")));
+                [this, promise](const caf::error&) mutable {  // it went away: the next one is told
+                    if (phase_ == executor_phase::up) return promise.deliver(true);
+                    fault_promises_.push_back(promise);
                 });
         return promise;
     }

@@ -1,6 +1,11 @@
 // Group commit and the order of acknowledgements.
 #include "actors/store/store_actor.hpp"
 
+#include <filesystem>
+
+#include <sqlite3.h>
+
+#include "core/limits.hpp"
 #include "tests/support/actor_fixture.hpp"
 
 namespace troupe::actors {
@@ -46,6 +51,98 @@ TEST_F(StoreActorTest, InMemoryIsAcknowledgedAsNotDurable) {
     run();
     ASSERT_EQ(acks->size(), 1u);
     EXPECT_EQ((*acks)[0].how, saved::deferred);
+}
+
+/// A database file that somebody else keeps locked: what a full or failing disk looks like to the store.
+class StuckDisk : public StoreActorTest {
+ protected:
+    void SetUp() override {
+        dir = std::filesystem::temp_directory_path() / ("troupe-store-" + std::to_string(::getpid()));
+        std::filesystem::create_directories(dir);
+        options.file = (dir / "troupe.db").string();
+        stuck = spawn(store_actor, options, owner);
+        run();
+        put("ses_old", "before", 1);
+        ASSERT_EQ(acks->back().how, saved::durable);
+    }
+    void TearDown() override {
+        unlock();
+        kill(stuck);
+        std::filesystem::remove_all(dir);
+    }
+    void lock() {
+        ASSERT_EQ(sqlite3_open(options.file.c_str(), &other), SQLITE_OK);
+        ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+    }
+    void unlock() {
+        sqlite3_close(other);
+        other = nullptr;
+    }
+    void kill(caf::actor& a) {
+        caf::anon_send_exit(a, caf::exit_reason::kill);
+        run();
+        a = nullptr;
+    }
+    void put(const std::string& id, const std::string& title, std::uint64_t ticket) {
+        session_view v{id, title, {}, static_cast<std::int64_t>(ticket), 1};
+        std::vector<record> records{
+            put_session{v, "", 7}, put_message{id, {{"msg_" + title, "", "user", title, 1, {}, {}}, {}}}};
+        caf::anon_send(stuck, store_write{ticket, std::make_shared<const std::vector<record>>(records), owner});
+        run();
+    }
+    std::vector<std::string> messages(const std::string& id) {
+        const auto s = ask<session_ptr>(stuck, store_load{id});
+        std::vector<std::string> r;
+        if (s)
+            for (const auto& m : s->messages) r.push_back(m.view.content);
+        return r;
+    }
+    std::filesystem::path dir;
+    store_options options;
+    caf::actor stuck;
+    sqlite3* other = nullptr;
+};
+
+TEST_F(StuckDisk, WhatTheDiskRefusesIsReadAsIfItWereThere) {
+    lock();
+    put("ses_new", "first", 2);
+    EXPECT_EQ(acks->back().how, saved::deferred);
+    put("ses_old", "after", 3);
+    EXPECT_EQ(messages("ses_new"), std::vector<std::string>{"first"});
+    EXPECT_EQ(messages("ses_old"), (std::vector<std::string>{"before", "after"}));
+    const auto page = ask<page_ptr>(stuck, store_list{10, "", ""});
+    ASSERT_EQ(page->sessions.size(), 2u);
+    EXPECT_EQ(page->sessions[0].id, "ses_new");
+    EXPECT_EQ(page->sessions[1].title, "after");
+    EXPECT_EQ(ask<page_ptr>(stuck, store_list{10, "", "FIRST"})->sessions.size(), 1u);
+}
+
+TEST_F(StuckDisk, TheBacklogOutlivesTheActorAndIsWrittenWhenTheDiskIsBack) {
+    lock();
+    put("ses_new", "first", 2);
+    kill(stuck);
+    stuck = spawn(store_actor, options, owner);
+    run();
+    EXPECT_EQ(messages("ses_new"), std::vector<std::string>{"first"});
+    unlock();
+    advance(limits::store_retry_every * 2);
+    EXPECT_TRUE(options.backlog->empty());
+    EXPECT_EQ(messages("ses_new"), std::vector<std::string>{"first"});
+    EXPECT_EQ(messages("ses_old"), std::vector<std::string>{"before"});
+}
+
+TEST_F(StuckDisk, AFileThatCannotBeOpenedIsTriedAgain) {
+    kill(stuck);
+    std::filesystem::rename(dir, dir.string() + "-away");
+    stuck = spawn(store_actor, options, owner);
+    run();
+    put("ses_new", "first", 2);
+    EXPECT_EQ(acks->back().how, saved::deferred);
+    EXPECT_EQ(messages("ses_new"), std::vector<std::string>{"first"});
+    std::filesystem::rename(dir.string() + "-away", dir);
+    advance(limits::store_retry_every * 2);
+    EXPECT_EQ(messages("ses_new"), std::vector<std::string>{"first"});
+    EXPECT_EQ(messages("ses_old"), std::vector<std::string>{"before"});
 }
 
 }  // namespace

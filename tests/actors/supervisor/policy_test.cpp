@@ -110,8 +110,8 @@ TEST(health, says_what_is) {
 
 TEST(fault_book, counts_firings_over_incarnations) {
     fault_book book;
-    book.add({.kind = "crash", .times = 2});
-    book.add({.kind = "nan", .times = 1, .only_watched = true});
+    book.add({.kind = "crash", .times = 2}, 0);
+    book.add({.kind = "nan", .times = 1, .only_watched = true}, 0);
     book.fired("hang");
     book.fired("crash");
     ASSERT_EQ(book.armed().size(), 2u);
@@ -120,6 +120,20 @@ TEST(fault_book, counts_firings_over_incarnations) {
     ASSERT_EQ(book.armed().size(), 1u);
     book.fired("crash");
     EXPECT_TRUE(book.armed().empty());
+}
+
+TEST(fault_book, steps_count_from_arming_over_incarnations) {
+    fault_book book;
+    book.add({.kind = "crash", .after_steps = 10, .times = 2}, 100);
+    book.executor_gone(104);  // killed by somebody else
+    EXPECT_EQ(book.armed()[0].after_steps, 6);
+    book.executor_gone(0);  // it never became ready
+    EXPECT_EQ(book.armed()[0].after_steps, 6);
+    book.fired("crash");
+    book.executor_gone(6);
+    EXPECT_EQ(book.armed()[0].after_steps, 6);  // the second firing waits as long as the first did here
+    book.executor_gone(50);
+    EXPECT_EQ(book.armed()[0].after_steps, 0);
 }
 
 }  // namespace
