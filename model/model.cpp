@@ -70,6 +70,7 @@ result<description> describe(const model_file& file, const load_options& options
     TROUPE_TRYV(d.parts->finish());
     const decoder_dims& dims = d.parts->dims();
     d.info = read_info(file, family->name, dims);
+    d.info.numerics = d.parts->numerics();
     d.layout = make_layout(d.parts->groups(), options);
     d.n_ctx = options.n_ctx == 0 ? dims.n_ctx_train : std::min(options.n_ctx, dims.n_ctx_train);
     return d;

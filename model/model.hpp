@@ -25,6 +25,7 @@ struct model_info {
     std::int64_t weight_bytes = 0;  ///< of all tensors in the file
     std::int32_t n_layers = 0, n_embd = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0, n_ff = 0, n_vocab = 0;
     std::int32_t n_ctx_train = 0;
+    std::string numerics;    ///< which numbers the configured context chose ("longrope"); empty: it chose none
     std::string model_hash;  ///< hex SHA-256 of header + size + 64 sampled pages (design: engineering.md, Data)
 };
 

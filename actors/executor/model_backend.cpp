@@ -116,7 +116,7 @@ class model_backend final : public backend {
         const auto& m = model_->info();
         const auto& layout = model_->layout();
         info_ = {.kernels = std::string(ops_.name),
-            .numerics_id = numerics_id(ops_.name, a.kv_type),
+            .numerics_id = numerics_id(ops_.name, a.kv_type, m.numerics),
             .model_hash = m.model_hash,
             .device = "cpu",
             .n_ctx = static_cast<std::int32_t>(n_ctx_),
@@ -146,8 +146,9 @@ class model_backend final : public backend {
 
 }  // namespace
 
-std::string numerics_id(std::string_view table, std::string_view kv_type) {
-    return fmt::format("{}/kv{}-{}/{}", table, kv_layout_version, kv_type, build_version);
+std::string numerics_id(std::string_view table, std::string_view kv_type, std::string_view model_numerics) {
+    return fmt::format("{}/kv{}-{}{}{}/{}", table, kv_layout_version, kv_type, model_numerics.empty() ? "" : "/",
+        model_numerics, build_version);
 }
 
 backend_loader load_model(executor_arguments arguments) {

@@ -16,6 +16,6 @@ backend_loader load_model(executor_arguments arguments);
 inline constexpr std::string_view build_version = "0.1.0";
 
 /// Everything that the bits of KV memory and of results depend on: op table, layout version, KV type, build.
-std::string numerics_id(std::string_view table, std::string_view kv_type);
+std::string numerics_id(std::string_view table, std::string_view kv_type, std::string_view model_numerics);
 
 }  // namespace troupe::actors

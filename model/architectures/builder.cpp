@@ -248,7 +248,8 @@ void builder::read_divisors(rope_scaling& s, std::int64_t n) {
     for (const std::string& name : {for_long, for_short})
         if (!has(name)) refuse(errc::model_malformed, "the file lacks tensor '" + name + "'", name);
     auto long_factors = read(for_long), short_factors = read(for_short);
-    s.divisors = context() > s.original_context ? std::move(long_factors) : std::move(short_factors);
+    long_factors_ = context() > s.original_context;
+    s.divisors = long_factors_ ? std::move(long_factors) : std::move(short_factors);
 }
 
 // -- tensors ----------------------------------------------------------------------------------------------------------

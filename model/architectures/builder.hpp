@@ -92,6 +92,8 @@ class builder {
     const weight_plan& weights() const { return weights_; }
     std::span<const buffer> activations() const { return activations_; }
     std::span<const layer_group> groups() const { return groups_; }
+    /// model_info::numerics
+    std::string_view numerics() const { return long_factors_ ? "longrope" : ""; }
 
  private:
     std::string full(std::string_view key) const { return architecture_ + "." + std::string(key); }
@@ -108,6 +110,7 @@ class builder {
     std::string architecture_;
     kernels::dtype kv_type_;
     std::int32_t n_ctx_;
+    bool long_factors_ = false;
     std::optional<error> refusal_;
     decoder_dims dims_;
     weight_plan weights_;

@@ -9,7 +9,7 @@ namespace {
 std::unique_ptr<network> describe(builder& b) {
     auto m = std::make_unique<dense_decoder>(b);
     const decoder_dims& d = m->dims;
-    const rotary* positions = m->add_rope(b, 1e6, kernels::rope_pairs::halves);
+    const rotary* positions = m->add_rope(b, 1e4, kernels::rope_pairs::halves);
     m->add_layers(b, m->usual_scale(), 0, std::vector<std::int32_t>(static_cast<std::size_t>(d.n_layers), 0));
     for (std::size_t i = 0; i < m->layers.size(); ++i) {
         dense_layer& l = m->layers[i];

@@ -123,6 +123,7 @@ TEST(tiny_contexts, phi3_takes_its_short_factors_for_a_short_context) {
     for (const kernels::ops* ops : kernels::available_tables()) {
         const loaded l = load_model(tiny_path("phi3"), *ops, kernels::dtype::f32, 64, 2, 32);
         ASSERT_TRUE(l.m);
+        EXPECT_EQ(l.m->info().numerics, "");
         const distance d = measure_tiny(*l.m, "phi3-short");
         EXPECT_LT(d.relative, 1e-5) << ops->name;
         record_figure(section, fmt::format("phi3 F16, context 32, KV f32, {}", ops->name),

@@ -1,5 +1,5 @@
 // A sequence's logits are the same bits whatever is in the batch, however its prompt is cut, wherever its blocks lie,
-// and however many threads compute (design section 8). On every table, for both families; gemma3's window of 16 lies
+// and however many threads compute (design section 8). On every table, for every family; the windows of 16 lie
 // within the 48 tokens.
 #include <gtest/gtest.h>
 
@@ -97,6 +97,19 @@ TEST(invariance, tiny_gemma3_across_its_window) {
         if (ops->name != "ref") check_invariance(cache_path("tiny/gemma3.gguf"), *ops, kernels::dtype::q8_0, 48, 64);
     }
 }
+
+// What the other dense families have that the two above have not: caps on scores, biases, heads' norms with full
+// attention, stretched frequencies with a magnitude, layers that do not rotate, parts of matrices.
+class dense_invariance : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(dense_invariance, f16_weights) {
+    for (const kernels::ops* ops : kernels::available_tables())
+        check_invariance(cache_path("tiny/" + std::string(GetParam()) + ".gguf"), *ops, kernels::dtype::f16, 48, 64);
+}
+
+INSTANTIATE_TEST_SUITE_P(tiny, dense_invariance,
+    ::testing::Values("gemma2", "mistral", "phi3", "qwen2", "qwen3", "smollm3"),
+    [](const auto& info) { return std::string(info.param); });
 
 TEST(invariance, only_the_rows_asked_for_and_the_same_bits) {
     for (const kernels::ops* ops : kernels::available_tables()) {
