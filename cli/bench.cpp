@@ -63,7 +63,7 @@ double measure_products(local_model& m, kernels::dtype type) {
     std::vector<std::byte> source(kernels::row_bytes(type, cols) * rows);  // zeros are values of every type
     const auto packed = make_bytes(ops.packed_bytes(type, rows, cols));
     ops.pack(m.threads(), type, rows, cols, source.data(), packed.get());
-    const auto scratch_bytes = ops.scratch_bytes(n, cols, 1, 64, m.n_threads());
+    const auto scratch_bytes = ops.scratch_bytes({n, cols, 1, 64, m.n_threads()});
     const auto scratch = make_bytes(scratch_bytes);
     kernels::context c{m.threads(), {scratch.get(), scratch_bytes}};
     std::vector<float> x(n * cols, 0.5f), y(n * rows);

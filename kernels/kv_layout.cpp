@@ -50,41 +50,64 @@ std::size_t kv_head_bytes(const kv_geometry& g) { return kv_block_tokens * row_b
 
 std::size_t kv_half_bytes(const kv_geometry& g) { return static_cast<std::size_t>(g.n_kv_heads) * kv_head_bytes(g); }
 
-std::size_t kv_layer_block_bytes(const kv_geometry& g) { return (2 * kv_half_bytes(g) + 63) / 64 * 64; }
+std::size_t kv_layer_block_bytes(const kv_geometry& g) {
+    return ((g.latent > 0 ? 1 : 2) * kv_half_bytes(g) + 63) / 64 * 64;
+}
 
 void kv_check(const kv_geometry& g) {
     CHECK(g.type == dtype::f32 || g.type == dtype::f16 || g.type == dtype::bf16 || g.type == dtype::q8_0, "KV type");
-    CHECK(g.n_kv_heads > 0 && g.head_dim > 0 && g.head_dim % info(g.type).block_values == 0, "KV geometry");
+    const int block = info(g.type).block_values;
+    CHECK(g.n_kv_heads > 0 && g.head_dim > 0 && g.head_dim % block == 0, "KV geometry");
+    CHECK(g.latent >= 0 && g.latent <= g.head_dim && g.latent % block == 0, "KV geometry");
 }
 
+namespace {
+
+/// n values of one head's key from value `first` on.
+void write_key(const kv_geometry& g, std::byte* keys, int first, int token, const float* x, int n) {
+    const auto at = static_cast<std::size_t>(first), slot = static_cast<std::size_t>(token);
+    if (g.type == dtype::q8_0) {
+        std::byte* row = keys + slot * row_bytes(g.type, g.head_dim) + row_bytes(g.type, first);
+        for (int b = 0; b < n / q8_values; ++b) store_q8_block(row + b * q8_bytes, x + b * q8_values);
+        return;
+    }
+    for (std::size_t d = 0; d < static_cast<std::size_t>(n); ++d)
+        store_value(g.type, keys, (at + d) * kv_block_tokens + slot, x[d]);
+}
+
+}  // namespace
+
 void kv_write_token(const kv_geometry& g, std::byte* layer, int token, const float* k, const float* v) {
-    const std::size_t dim = static_cast<std::size_t>(g.head_dim), head_bytes = kv_head_bytes(g);
+    const std::size_t head_bytes = kv_head_bytes(g), row = row_bytes(g.type, g.head_dim);
     std::byte* values = layer + kv_half_bytes(g);
-    for (int h = 0; h < g.n_kv_heads; ++h, k += dim, v += dim, layer += head_bytes, values += head_bytes) {
-        if (g.type == dtype::q8_0) {
-            const std::size_t row = row_bytes(g.type, g.head_dim), at = static_cast<std::size_t>(token) * row;
-            for (std::size_t b = 0; b < dim / q8_values; ++b) {
-                store_q8_block(layer + at + b * q8_bytes, k + b * q8_values);
-                store_q8_block(values + at + b * q8_bytes, v + b * q8_values);
-            }
+    for (int h = 0; h < g.n_kv_heads; ++h, k += g.own_dim(), v += g.value_dim(), layer += head_bytes) {
+        write_key(g, layer, g.latent, token, k, g.own_dim());
+        if (g.latent > 0) {
+            write_key(g, layer, 0, token, v, g.latent);
             continue;
         }
-        for (std::size_t d = 0; d < dim; ++d) {
-            store_value(g.type, layer, d * kv_block_tokens + static_cast<std::size_t>(token), k[d]);
-            store_value(g.type, values, static_cast<std::size_t>(token) * dim + d, v[d]);
+        std::byte* at = values + static_cast<std::size_t>(h) * head_bytes + static_cast<std::size_t>(token) * row;
+        for (int d = 0; d < g.head_dim; d += g.type == dtype::q8_0 ? q8_values : 1) {
+            if (g.type == dtype::q8_0)
+                store_q8_block(at + d / q8_values * q8_bytes, v + d);
+            else
+                store_value(g.type, at, static_cast<std::size_t>(d), v[d]);
         }
     }
 }
 
 void kv_read_token(const kv_geometry& g, const std::byte* layer, int kv_head, int token, float* k, float* v) {
-    const std::size_t dim = static_cast<std::size_t>(g.head_dim), row = row_bytes(g.type, g.head_dim);
+    const std::size_t row = row_bytes(g.type, g.head_dim), slot = static_cast<std::size_t>(token);
     const std::byte* keys = layer + static_cast<std::size_t>(kv_head) * kv_head_bytes(g);
     const std::byte* values = keys + kv_half_bytes(g);
-    if (v) dequantize(g.type, values + static_cast<std::size_t>(token) * row, g.head_dim, v);
-    if (!k) return;
-    if (g.type == dtype::q8_0) return dequantize(g.type, keys + static_cast<std::size_t>(token) * row, g.head_dim, k);
-    for (std::size_t d = 0; d < dim; ++d)
-        k[d] = load_value(g.type, keys, d * kv_block_tokens + static_cast<std::size_t>(token));
+    const auto read_key = [&](int n, float* to) {
+        if (g.type == dtype::q8_0) return dequantize(g.type, keys + slot * row, n, to);
+        for (std::size_t d = 0; d < static_cast<std::size_t>(n); ++d)
+            to[d] = load_value(g.type, keys, d * kv_block_tokens + slot);
+    };
+    if (k) read_key(g.head_dim, k);
+    if (v && g.latent > 0) read_key(g.latent, v);
+    if (v && g.latent == 0) dequantize(g.type, values + slot * row, g.head_dim, v);
 }
 
 }  // namespace troupe::kernels

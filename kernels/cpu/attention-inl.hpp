@@ -192,7 +192,7 @@ template <class Call> inline void each_micro(const pair_tile& t, Call call) {
     }
 }
 
-/// Everything of a tile; o [size][o_stride] is overwritten up to the padded head_dim.
+/// Everything of a tile; o [size][o_stride] is overwritten up to the padded value_dim.
 template <class Type> inline void tile_of(const piece_args& a, pair_tile& t, float* o, std::int64_t o_stride) {
     const int first_block = t.lowest(0, t.size) / block, end_block = (t.highest(0, t.size) + block - 1) / block;
     // Many pairs: what one register tile reads of the piece is still in L1 for the next one. Few pairs: all of it at
@@ -206,7 +206,7 @@ template <class Type> inline void tile_of(const piece_args& a, pair_tile& t, flo
             scores<R, Type>(a, r0, b < from ? from : b, b + step < end ? b + step : end, t);
         });
     for (int r = 0; r < t.size; ++r) softmax(a, t.low[r] / block, (t.high[r] + block - 1) / block, t, r);
-    const int width = (a.head_dim + lanes - 1) / lanes * lanes, chunk = many ? at_once<micro> * lanes : width;
+    const int width = (a.value_dim + lanes - 1) / lanes * lanes, chunk = many ? at_once<micro> * lanes : width;
     for (int d = 0; d < width; d += chunk)
         each_micro(t, [&](auto p, int r0) {
             constexpr int R = decltype(p)::count;
@@ -263,20 +263,19 @@ void piece_store(const piece_args& a, softmax_state s, float* o, std::int64_t o_
     }
 }
 
-constexpr int max_head_dim = attention_max_head_dim;
-
 void piece_merge(const piece_args& a, softmax_state s, float* out) {
     pair_tile t;
-    alignas(64) float o[max_pairs * (max_head_dim + lanes)];
+    alignas(64) float o[max_pairs * (attention_max_head_dim + lanes)];
     const std::int64_t o_stride =
-        (a.head_dim + lanes - 1) / lanes * lanes + lanes;  // rows in different sets of the cache
+        (a.value_dim + lanes - 1) / lanes * lanes + lanes;  // rows in different sets of the cache
     const int pairs = a.n_rows * a.group;
     for (int pair = 0; pair < pairs; pair += max_pairs) {
         const int size = pairs - pair < max_pairs ? pairs - pair : max_pairs;
         run_tile(a, pair, size, t, o, o_stride);
         for (int r = 0; r < size; ++r) {
-            float* to = out + (query(a, pair + r) - a.q);
-            merge(t.max[r], t.sum[r], o + r * o_stride, a.head_dim, s.max + pair + r, s.sum + pair + r, to);
+            const int row = (pair + r) / a.group, head = (pair + r) % a.group;
+            float* to = out + row * a.out_stride + head * static_cast<std::int64_t>(a.value_dim);
+            merge(t.max[r], t.sum[r], o + r * o_stride, a.value_dim, s.max + pair + r, s.sum + pair + r, to);
         }
     }
 }

@@ -20,7 +20,7 @@ constexpr int blocks_per_piece = attention_piece / kv_block_tokens;
 constexpr int task_pairs = 128;
 /// From so many pairs on, widening a piece once is cheaper than in the inner loop of each tile of four.
 constexpr int widen_pairs = 12;
-/// Sequences with at most so many pairs a kv head may be cut along the context.
+/// Sequences of one row, or with at most so many pairs a kv head, may be cut along the context.
 constexpr int split_pairs = 8;
 /// Pieces of one row that wait in scratch for their merge; longer contexts go in waves.
 constexpr int wave_pieces = 32;
@@ -76,14 +76,15 @@ struct head_job {
     float* out;
     int kv_head;
 
-    std::int64_t row_stride() const { return static_cast<std::int64_t>(p.n_heads) * p.kv.head_dim; }
-    /// Offset in q and out of a row's first query head of this kv head.
-    std::int64_t at(int row) const {
-        return (seq.first_row + row) * row_stride() + static_cast<std::int64_t>(kv_head) * group_of(p) * p.kv.head_dim;
+    /// Number of a row's first query head of this kv head, counted over all rows.
+    std::int64_t first_head(int row) const {
+        return static_cast<std::int64_t>(seq.first_row + row) * p.n_heads + kv_head * group_of(p);
     }
+    const float* query(int row) const { return q + first_head(row) * p.kv.head_dim; }
+    float* row_out(int row) const { return out + first_head(row) * p.kv.value_dim(); }
     float* pair_out(int pair) const {
         const int group = group_of(p);
-        return out + at(pair / group) + static_cast<std::int64_t>(pair % group) * p.kv.head_dim;
+        return row_out(pair / group) + static_cast<std::int64_t>(pair % group) * p.kv.value_dim();
     }
 
     int first_piece(int row) const {
@@ -101,7 +102,7 @@ struct head_job {
     piece_args args(int piece, row_range rows) const;
     void widen(piece_args& a, const thread_memory& m) const;
     void prepare(piece_args& a, const thread_memory& m) const {
-        const bool fused = padded(a.head_dim) == a.head_dim && a.type != dtype::q8_0 &&
+        const bool fused = p.kv.latent == 0 && padded(a.head_dim) == a.head_dim && a.type != dtype::q8_0 &&
                            (a.type == dtype::f32 || a.n_rows * a.group < widen_pairs);
         if (!fused) widen(a, m);
     }
@@ -111,17 +112,19 @@ struct head_job {
 
 piece_args head_job::args(int piece, row_range rows) const {
     piece_args a;
-    a.q = q + at(rows.begin);
-    a.row_stride = row_stride();
+    a.q = query(rows.begin);
+    a.row_stride = static_cast<std::int64_t>(p.n_heads) * p.kv.head_dim;
+    a.out_stride = static_cast<std::int64_t>(p.n_heads) * p.kv.value_dim();
     a.n_rows = rows.end - rows.begin;
     a.group = group_of(p);
     a.head_dim = p.kv.head_dim;
+    a.value_dim = p.kv.value_dim();
     a.first = seq.pos + rows.begin - piece * attention_piece;
     a.window = p.window;
     a.scale = p.scale;
     a.softcap = p.softcap;
     a.type = p.kv.type;
-    a.v_stride = a.head_dim;
+    a.v_stride = a.value_dim;
     const int low = p.window > 0 ? std::max(0, a.first - p.window + 1) : 0;
     const int high = std::min(attention_piece, a.first + a.n_rows);
     const std::size_t head = static_cast<std::size_t>(kv_head) * kv_head_bytes(p.kv), values = kv_half_bytes(p.kv);
@@ -134,24 +137,29 @@ piece_args head_job::args(int piece, row_range rows) const {
     return a;
 }
 
-/// Replaces the blocks of `a` by float copies with padded values; exact, so it does not show in the bits.
+/// Replaces the blocks of `a` by float copies with padded values; exact, so it does not show in the bits. Values that
+/// are part of the keys are turned out of them.
 void head_job::widen(piece_args& a, const thread_memory& m) const {
     const std::size_t k_floats = static_cast<std::size_t>(a.head_dim) * kv_block_tokens;
-    a.v_stride = widened_stride(a.head_dim);
+    a.v_stride = widened_stride(a.value_dim);
     const std::size_t v_floats = static_cast<std::size_t>(a.v_stride) * kv_block_tokens;
+    const bool rows_of_blocks = a.type == dtype::q8_0;
     for (std::size_t b = 0; b < blocks_per_piece; ++b) {
         if (!a.k[b]) continue;
         float *k = m.k + b * k_floats, *v = m.v + b * v_floats;
-        if (a.type == dtype::q8_0) {
+        if (rows_of_blocks)
             isa.widen_q8_keys(a.k[b], a.head_dim, k);
-            isa.widen_q8_values(a.v[b], a.head_dim, a.v_stride, v);
-        } else {
+        else
             isa.widen(a.type, a.k[b], static_cast<std::int64_t>(k_floats), k);
-            const std::size_t row = row_bytes(a.type, a.head_dim);
-            if (padded(a.head_dim) != a.head_dim) std::fill(v, v + v_floats, 0.0f);
+        if (padded(a.value_dim) != a.value_dim) std::fill(v, v + v_floats, 0.0f);
+        if (p.kv.latent > 0)
+            isa.values_of_keys(k, a.value_dim, a.v_stride, v);
+        else if (rows_of_blocks)
+            isa.widen_q8_values(a.v[b], a.value_dim, a.v_stride, v);
+        else
             for (int t = 0; t < kv_block_tokens; ++t)
-                isa.widen(a.type, a.v[b] + static_cast<std::size_t>(t) * row, a.head_dim, v + t * a.v_stride);
-        }
+                isa.widen(a.type, a.v[b] + static_cast<std::size_t>(t) * row_bytes(a.type, a.value_dim), a.value_dim,
+                    v + t * a.v_stride);
         a.k[b] = reinterpret_cast<const std::byte*>(k);
         a.v[b] = reinterpret_cast<const std::byte*>(v);
     }
@@ -162,14 +170,14 @@ void head_job::start(row_range rows, softmax_state s) const {
     const int group = group_of(p), pairs = (rows.end - rows.begin) * group;
     std::fill(s.max, s.max + pairs, -std::numeric_limits<float>::infinity());
     std::fill(s.sum, s.sum + pairs, 0.0f);
-    for (int row = rows.begin; row < rows.end; ++row) std::fill_n(out + at(row), group * p.kv.head_dim, 0.0f);
+    for (int row = rows.begin; row < rows.end; ++row) std::fill_n(row_out(row), group * p.kv.value_dim(), 0.0f);
 }
 
 void head_job::finish(row_range rows, softmax_state s) const {
     const int group = group_of(p), pairs = (rows.end - rows.begin) * group;
     for (int pair = 0; pair < pairs; ++pair) {
         float* values = pair_out(rows.begin * group + pair);
-        isa.scale_row(values, 1.0f / s.sum[pair], nullptr, p.kv.head_dim, values);
+        isa.scale_row(values, 1.0f / s.sum[pair], nullptr, p.kv.value_dim(), values);
     }
 }
 
@@ -182,7 +190,7 @@ void run_rows(const head_job& j, row_range rows, const thread_memory& m) {
         const row_range seeing = j.seeing(piece, rows);
         piece_args a = j.args(piece, seeing);
         j.prepare(a, m);
-        j.isa.piece_merge(a, m.state + (seeing.begin - rows.begin) * a.group, j.out + j.at(seeing.begin));
+        j.isa.piece_merge(a, m.state + (seeing.begin - rows.begin) * a.group, j.row_out(seeing.begin));
     }
     j.finish(rows, m.state);
 }
@@ -203,7 +211,8 @@ struct plan {
 };
 
 void plan::run_wave(const attention_seq& seq, int first_piece, int n_pieces) const {
-    const int heads = p.kv.n_kv_heads, group = group_of(p), pairs = seq.n_rows * group, width = padded(p.kv.head_dim);
+    const int heads = p.kv.n_kv_heads, group = group_of(p), pairs = seq.n_rows * group,
+              width = padded(p.kv.value_dim());
     const auto slot = [=](int piece, int head, int pair) {
         return ((piece - first_piece) * heads + head) * pairs + pair;
     };
@@ -217,16 +226,16 @@ void plan::run_wave(const attention_seq& seq, int first_piece, int n_pieces) con
         const int at = slot(piece, head, rows.begin * group);
         isa.piece_store(a, split.pieces + at, split.o + static_cast<std::int64_t>(at) * width, width);
     });
-    c.threads.run(heads, [&](std::int64_t head, int) {
-        const head_job j = job(seq, static_cast<int>(head));
-        const softmax_state state = split.state + static_cast<int>(head) * pairs;
+    c.threads.run(static_cast<std::int64_t>(heads) * pairs, [&](std::int64_t task, int) {
+        const int head = static_cast<int>(task) / pairs, pair = static_cast<int>(task) % pairs;
+        const head_job j = job(seq, head);
+        const softmax_state state = split.state + static_cast<int>(task);
         for (int piece = first_piece; piece < first_piece + n_pieces; ++piece) {
             const row_range rows = j.seeing(piece, {0, seq.n_rows});
-            for (int pair = rows.begin * group; pair < rows.end * group; ++pair) {
-                const int s = slot(piece, static_cast<int>(head), pair);
-                isa.merge(split.pieces.max[s], split.pieces.sum[s], split.o + static_cast<std::int64_t>(s) * width,
-                    p.kv.head_dim, state.max + pair, state.sum + pair, j.pair_out(pair));
-            }
+            if (pair < rows.begin * group || pair >= rows.end * group) continue;
+            const int s = slot(piece, head, pair);
+            isa.merge(split.pieces.max[s], split.pieces.sum[s], split.o + static_cast<std::int64_t>(s) * width,
+                p.kv.value_dim(), state.max, state.sum, j.pair_out(pair));
         }
     });
 }
@@ -269,17 +278,19 @@ void narrow_row(const isa_kernels& isa, dtype type, const float* x, int n, std::
 /// Tokens [from, to) of one block, 16-bit types: keys are turned to [head_dim][16] through a copy of one head.
 void write_block_16(
     const isa_kernels& isa, const kv_geometry& g, std::byte* layer, int from, int to, const float* k, const float* v) {
-    const int dim = g.head_dim;
-    const std::int64_t width = static_cast<std::int64_t>(g.n_kv_heads) * dim;
+    const int own = g.own_dim();
+    const std::int64_t k_width = static_cast<std::int64_t>(g.n_kv_heads) * own,
+                       v_width = static_cast<std::int64_t>(g.n_kv_heads) * g.value_dim();
     std::uint16_t row[kv_block_tokens][attention_max_head_dim];
     for (int h = 0; h < g.n_kv_heads; ++h) {
         auto* keys = reinterpret_cast<std::uint16_t*>(layer + static_cast<std::size_t>(h) * kv_head_bytes(g));
         auto* values = reinterpret_cast<std::uint16_t*>(reinterpret_cast<std::byte*>(keys) + kv_half_bytes(g));
         for (int t = from; t < to; ++t) {
-            narrow_row(isa, g.type, k + (t - from) * width + h * dim, dim, row[t]);
-            narrow_row(isa, g.type, v + (t - from) * width + h * dim, dim, values + t * dim);
+            narrow_row(isa, g.type, k + (t - from) * k_width + h * own, own, row[t] + g.latent);
+            narrow_row(isa, g.type, v + (t - from) * v_width + h * g.value_dim(), g.value_dim(),
+                g.latent > 0 ? row[t] : values + t * g.head_dim);
         }
-        for (int d = 0; d < dim; ++d)
+        for (int d = 0; d < g.head_dim; ++d)
             for (int t = from; t < to; ++t) keys[d * kv_block_tokens + t] = row[t][d];
     }
 }
@@ -319,7 +330,8 @@ void attention(const isa_kernels& isa, context& c, const attention_params& p, co
     const bool few = c.threads.size() > 1 && tasks.total() < static_cast<std::int64_t>(enough_tasks) * c.threads.size();
     const auto is_split = [&](int s) {
         const head_job j = work.job(seqs[s], 0);
-        return few && seqs[s].n_rows * group <= split_pairs && j.last_piece(seqs[s].n_rows - 1) > j.first_piece(0);
+        const bool narrow = seqs[s].n_rows == 1 || seqs[s].n_rows * group <= split_pairs;
+        return few && narrow && j.last_piece(seqs[s].n_rows - 1) > j.first_piece(0);
     };
     if (few) tasks.fill([&](int s) { return is_split(s) ? 0 : whole_tasks(s); });
 
@@ -343,7 +355,8 @@ void kv_store(const isa_kernels& isa, context& c, const kv_geometry& kv, std::si
     tasks.fill([&](int s) {
         return (seqs[s].pos + seqs[s].n_rows - 1) / kv_block_tokens - seqs[s].pos / kv_block_tokens + 1;
     });
-    const std::int64_t width = static_cast<std::int64_t>(kv.n_kv_heads) * kv.head_dim;
+    const std::int64_t k_width = static_cast<std::int64_t>(kv.n_kv_heads) * kv.own_dim(),
+                       v_width = static_cast<std::int64_t>(kv.n_kv_heads) * kv.value_dim();
     c.threads.run(tasks.total(), [&](std::int64_t task, int) {
         const int s = tasks.seq_of(task);
         const attention_seq& seq = seqs[s];
@@ -351,14 +364,13 @@ void kv_store(const isa_kernels& isa, context& c, const kv_geometry& kv, std::si
         const int from = std::max(seq.pos, block * kv_block_tokens);
         const int to = std::min(seq.pos + seq.n_rows, (block + 1) * kv_block_tokens);
         std::byte* layer = seq.blocks[block] + layer_offset;
-        const std::int64_t at = (seq.first_row + from - seq.pos) * width;
+        const std::int64_t row = seq.first_row + from - seq.pos;
         if (kv.type == dtype::f16 || kv.type == dtype::bf16)
-            return write_block_16(
-                isa, kv, layer, from - block * kv_block_tokens, to - block * kv_block_tokens, k + at, v + at);
-        for (int position = from; position < to; ++position) {
-            const std::int64_t row = at + (position - from) * width;
-            kv_write_token(kv, layer, position - block * kv_block_tokens, k + row, v + row);
-        }
+            return write_block_16(isa, kv, layer, from - block * kv_block_tokens, to - block * kv_block_tokens,
+                k + row * k_width, v + row * v_width);
+        for (int position = from; position < to; ++position)
+            kv_write_token(kv, layer, position - block * kv_block_tokens, k + (row + position - from) * k_width,
+                v + (row + position - from) * v_width);
     });
 }
 

@@ -59,6 +59,24 @@ void widen_q8_values(const std::byte* rows, int head_dim, int stride, float* y) 
     }
 }
 
+void values_of_keys(const float* keys, int dim, int stride, float* y) {
+    int d = 0;
+    for (; d + 4 <= dim; d += 4)
+        for (int token = 0; token < block; token += 4) {
+            const float* from = keys + d * block + token;
+            __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + block);
+            __m128 c = _mm_loadu_ps(from + 2 * block), e = _mm_loadu_ps(from + 3 * block);
+            _MM_TRANSPOSE4_PS(a, b, c, e);
+            float* to = y + token * stride + d;
+            _mm_storeu_ps(to, a);
+            _mm_storeu_ps(to + stride, b);
+            _mm_storeu_ps(to + 2 * stride, c);
+            _mm_storeu_ps(to + 3 * stride, e);
+        }
+    for (; d < dim; ++d)
+        for (int token = 0; token < block; ++token) y[token * stride + d] = keys[d * block + token];
+}
+
 /// Column c of the sixteen rows of bytes becomes row c: interleaving rows i and i + 8 four times moves every bit of a
 /// byte's (row, column) number round by half.
 inline void transpose_bytes(__m128i rows[16]) {

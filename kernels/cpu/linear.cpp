@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/check.hpp"
+#include "kernels/cpu/arena.hpp"
 #include "kernels/cpu/linear_kernels.hpp"
 #include "kernels/cpu/pack.hpp"
 
@@ -35,7 +36,9 @@ struct job_plan {
 
 bool takes_int8(const linear_job& job) { return info(job.w->type).quantized; }
 
-job_plan plan_job(const linear_kernels& set, const linear_job& job, std::int64_t n, std::int64_t cols, int n_threads) {
+/// `wanted`: tasks the job should be cut into, if it is large enough.
+job_plan plan_job(
+    const linear_kernels& set, const linear_job& job, std::int64_t n, std::int64_t cols, std::int64_t wanted) {
     const weight& w = *job.w;
     CHECK(w.cols == cols, "all jobs share x");
     const packed_group layout = packed_group_layout(w.type, cols, set.lanes);
@@ -51,7 +54,6 @@ job_plan plan_job(const linear_kernels& set, const linear_job& job, std::int64_t
         .ldy = job.ldy};
     p.rows = set.rows[static_cast<int>(w.type)];
     p.groups = div_up(w.rows, set.lanes);
-    const std::int64_t wanted = n_threads * tasks_per_thread;
     const std::int64_t least = div_up(task_min_work, layout.bytes * n);
     p.chunk_groups = std::max(div_up(p.groups, wanted), std::min(least, p.groups));
     // A single pass over the weights gains nothing from chunks that fit the cache.
@@ -119,7 +121,7 @@ void run_linear(context& c, const linear_kernels& set, const float* x, std::int6
     job_plan plans[max_jobs];
     std::int64_t tasks = 0;
     for (int j = 0; j < n_jobs; ++j) {
-        plans[j] = plan_job(set, jobs[j], n, cols, c.threads.size());
+        plans[j] = plan_job(set, jobs[j], n, cols, c.threads.size() * tasks_per_thread);
         if (takes_int8(jobs[j]))
             plans[j].args.q = q;
         else
@@ -131,6 +133,80 @@ void run_linear(context& c, const linear_kernels& set, const float* x, std::int6
         int j = n_jobs - 1;
         while (plans[j].first_task > task) --j;
         run_task(plans[j], task - plans[j].first_task);
+    });
+}
+
+// -- stacks ---------------------------------------------------------------------------------------------------
+
+/// Everything a product of a stack keeps in scratch: x of every slot, in order and as the kernels take it.
+struct stack_memory {
+    act_block* q = nullptr;
+    float* x = nullptr;
+    job_plan* plans = nullptr;  // [jobs * matrices]
+};
+
+stack_memory cut_stack(cpu::arena& a, std::int64_t values, std::int64_t matrices) {
+    const auto n = static_cast<std::size_t>(values);
+    return {a.array<act_block>((n + act_values - 1) / act_values), a.array<float>(n),
+        a.array<job_plan>(static_cast<std::size_t>(matrices * most_stack_jobs))};
+}
+
+std::size_t stack_scratch_bytes(std::int64_t values, std::int64_t matrices) {
+    cpu::arena a;
+    cut_stack(a, values, matrices);
+    return a.used();
+}
+
+/// Rows of x in the order of slots: quantized, copied, or both.
+void gather(context& c, const linear_kernels& set, const float* x, std::int64_t ldx, std::int64_t cols,
+    const slot_map& map, act_block* q, float* copy) {
+    constexpr std::int64_t slots_per_task = 8;
+    const std::int64_t slots = map.slots(), blocks = cols / act_values;
+    c.threads.run(div_up(slots, slots_per_task), [&](std::int64_t task, int) {
+        for (std::int64_t s = task * slots_per_task; s < std::min((task + 1) * slots_per_task, slots); ++s) {
+            const float* row = x + map.x_row(s) * ldx;
+            if (q) set.quantize(row, cols, q + s * blocks);
+            if (copy) std::copy_n(row, cols, copy + s * cols);
+        }
+    });
+}
+
+bool takes_int8(const stack_job& job) { return info(job.w->type).quantized; }
+
+void run_stack(context& c, const linear_kernels& set, const float* x, std::int64_t ldx, const slot_map& map,
+    const stack_job* jobs, int n_jobs) {
+    const std::int64_t cols = jobs[0].w->cols;
+    cpu::arena a(c.scratch);
+    stack_memory memory = cut_stack(a, map.slots() * cols, map.matrices);
+    if (std::none_of(jobs, jobs + n_jobs, [](const stack_job& j) { return takes_int8(j); })) memory.q = nullptr;
+    if (std::all_of(jobs, jobs + n_jobs, [](const stack_job& j) { return takes_int8(j); })) memory.x = nullptr;
+    gather(c, set, x, ldx, cols, map, memory.q, memory.x);
+
+    std::int64_t met = 0, n_plans = 0, tasks = 0;
+    for (std::int64_t m = 0; m < map.matrices; ++m) met += map.count(m) > 0 ? n_jobs : 0;
+    const std::int64_t wanted = div_up(c.threads.size() * tasks_per_thread, std::max<std::int64_t>(met, 1));
+    for (int j = 0; j < n_jobs; ++j) {
+        const weight_stack& w = *jobs[j].w;
+        CHECK(w.count == map.matrices && w.cols == cols, "all jobs share x and its slots");
+        const std::size_t bytes = packed_weight_bytes(w.type, w.rows, cols, set.lanes);
+        for (std::int64_t m = 0; m < map.matrices; ++m) {
+            if (map.count(m) == 0) continue;
+            const weight one{w.type, w.rows, cols, w.data + static_cast<std::size_t>(m) * bytes};
+            const linear_job job{&one, nullptr, jobs[j].y + map.y_row(m) * jobs[j].ldy, jobs[j].ldy * map.y_step()};
+            job_plan& p = memory.plans[n_plans++];
+            p = plan_job(set, job, map.count(m), cols, wanted);
+            if (takes_int8(jobs[j]))
+                p.args.q = memory.q + map.begin(m) * (cols / act_values);
+            else
+                p.args.x = memory.x + map.begin(m) * cols;
+            p.first_task = tasks;
+            tasks += tasks_of(p);
+        }
+    }
+    c.threads.run(tasks, [&](std::int64_t task, int) {
+        const job_plan* p = std::upper_bound(memory.plans, memory.plans + n_plans, task,
+            [](std::int64_t t, const job_plan& plan) { return t < plan.first_task; });
+        run_task(p[-1], task - p[-1].first_task);
     });
 }
 
@@ -146,7 +222,11 @@ template <const linear_kernels& Set> struct ops_of {
         context& c, const float* x, std::int64_t n, std::int64_t cols, const linear_job* jobs, int n_jobs) {
         run_linear(c, Set, x, n, cols, jobs, n_jobs);
     }
-    static constexpr linear_ops ops = {packed_bytes, pack, linear, scratch_bytes};
+    static void stack(
+        context& c, const float* x, std::int64_t ldx, const slot_map& map, const stack_job* jobs, int n_jobs) {
+        run_stack(c, Set, x, ldx, map, jobs, n_jobs);
+    }
+    static constexpr linear_ops ops = {packed_bytes, pack, linear, scratch_bytes, stack, stack_scratch_bytes};
 };
 
 }  // namespace

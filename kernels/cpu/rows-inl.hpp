@@ -33,6 +33,13 @@ void add_values(float* x, const float* y, std::int64_t n) {
     });
 }
 
+void add_scaled(float* y, const float* x, float factor, std::int64_t n) {
+    const vf f = set1(factor);
+    each_vector(n, [&](std::int64_t i, int count) {
+        store_some(y + i, fma(load_some(x + i, count), f, load_some(y + i, count)), count);
+    });
+}
+
 /// x / (1 + e^-z): silu with z = x; tanh-GELU with z = 2 sqrt(2 / pi) (x + 0.044715 x^3), which is the same function as
 /// x / 2 (1 + tanh(z / 2)) without the cancellation for negative x.
 inline vf sigmoid_times(vf x, vf z) { return div(x, add(set1(1.0f), exp(sub(zero(), z)))); }

@@ -8,6 +8,7 @@
 #include "kernels/cpu/attention.hpp"
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/linear.hpp"
+#include "kernels/routing.hpp"
 
 namespace troupe::kernels::cpu {
 namespace {
@@ -50,10 +51,10 @@ void rope_angles(context& c, const double* inv_freq, int half, double magnitude,
 }
 
 template <const isa_kernels& isa, const linear_ops& products> struct on {
-    static std::size_t scratch_bytes(
-        std::int64_t max_rows, std::int64_t max_cols, int n_heads, int head_dim, int n_threads) {
-        return std::max(products.scratch_bytes(max_rows, max_cols),
-            attention_scratch_bytes(max_rows, n_heads, head_dim, n_threads));
+    static std::size_t scratch_bytes(const scratch_need& need) {
+        return std::max({products.scratch_bytes(need.max_rows, need.max_cols),
+            products.stack_scratch_bytes(need.stack_values, need.stack_count),
+            attention_scratch_bytes(need.max_rows, need.n_heads, need.head_dim, need.n_threads)});
     }
     static std::size_t packed_bytes(dtype type, std::int64_t rows, std::int64_t cols) {
         return products.packed_bytes(type, rows, cols);
@@ -65,6 +66,28 @@ template <const isa_kernels& isa, const linear_ops& products> struct on {
     static void linear(
         context& c, const float* x, std::int64_t n, std::int64_t cols, const linear_job* jobs, int n_jobs) {
         products.linear(c, x, n, cols, jobs, n_jobs);
+    }
+    static void linear_heads(context& c, const float* x, std::int64_t ldx, std::int64_t n, const weight_stack& w,
+        float* y, std::int64_t ldy) {
+        const stack_job job{&w, y, ldy};
+        products.stack(c, x, ldx, slot_map::heads(w, n), &job, 1);
+    }
+    static void linear_experts(
+        context& c, const float* x, expert_input input, const routing& r, const expert_job* jobs, int n_jobs) {
+        stack_job dense[most_stack_jobs];
+        CHECK(n_jobs >= 1 && n_jobs <= most_stack_jobs);
+        for (int k = 0; k < n_jobs; ++k) dense[k] = {jobs[k].w, jobs[k].y, jobs[k].w->rows};
+        products.stack(c, x, dense[0].w->cols, slot_map::experts(r, input), dense, n_jobs);
+    }
+    static void combine(context& c, const routing& r, const float* parts, std::int64_t n, std::int64_t dim, float* y) {
+        for_pieces(c.threads, n, dim * r.n_used, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) {
+                const float* weight = r.weight + i * r.n_used;
+                const std::int32_t* slot = r.slot + i * r.n_used;
+                isa.scale_row(parts + slot[0] * dim, weight[0], nullptr, dim, y + i * dim);
+                for (int k = 1; k < r.n_used; ++k) isa.add_scaled(y + i * dim, parts + slot[k] * dim, weight[k], dim);
+            }
+        });
     }
 
     static void rms_norm(
@@ -125,6 +148,11 @@ template <const isa_kernels& isa, const linear_ops& products> struct on {
             .rope_angles = rope_angles,
             .rope = rope,
             .linear = linear,
+            .linear_heads = linear_heads,
+            .copy_rows = copy_rows,
+            .route = route,
+            .linear_experts = linear_experts,
+            .combine = combine,
             .kv_store = kv_store,
             .attention = attention,
             .all_finite = all_finite,

@@ -41,7 +41,7 @@ double score(const attention_params& p, const float* q, const float* k) {
 /// Softmax over [first, last] by a running maximum: at a new maximum the sums so far are scaled down, which costs one
 /// rounding in double and keeps the scratch free of the context's length.
 void attend(const reader& r, int first, int last, const float* q, double* sums, float* row, float* out) {
-    const int dim = r.p.kv.head_dim;
+    const int dim = r.p.kv.value_dim();
     std::fill(sums, sums + dim, 0.0);
     double highest = -std::numeric_limits<double>::infinity(), total = 0;
     for (int position = first; position <= last; ++position) {
@@ -66,14 +66,13 @@ void attend(const reader& r, int first, int last, const float* q, double* sums, 
 void kv_store(context& c, const kv_geometry& kv, std::size_t layer_offset, const attention_seq* seqs, int n_seqs,
     const float* k, const float* v) {
     kv_check(kv);
-    const std::int64_t width = static_cast<std::int64_t>(kv.n_kv_heads) * kv.head_dim;
     c.threads.run(n_seqs, [&](std::int64_t s, int) {
         const attention_seq& seq = seqs[s];
         for (int i = 0; i < seq.n_rows; ++i) {
             const int position = seq.pos + i;
             std::byte* layer = seq.blocks[position / kv_block_tokens] + layer_offset;
-            const std::int64_t at = (seq.first_row + i) * width;
-            kv_write_token(kv, layer, position % kv_block_tokens, k + at, v + at);
+            const std::int64_t row = static_cast<std::int64_t>(seq.first_row + i) * kv.n_kv_heads;
+            kv_write_token(kv, layer, position % kv_block_tokens, k + row * kv.own_dim(), v + row * kv.value_dim());
         }
     });
 }
@@ -96,8 +95,9 @@ void attention(
             const int first = p.window > 0 ? std::max(0, last - p.window + 1) : 0;
             auto* sums =
                 reinterpret_cast<double*>(c.scratch.data() + static_cast<std::size_t>(thread) * thread_bytes(dim));
-            const std::int64_t at = (static_cast<std::int64_t>(seq.first_row + row) * p.n_heads + head) * dim;
-            attend({p, seq, head / group}, first, last, q + at, sums, reinterpret_cast<float*>(sums + dim), out + at);
+            const std::int64_t at = static_cast<std::int64_t>(seq.first_row + row) * p.n_heads + head;
+            attend({p, seq, head / group}, first, last, q + at * dim, sums, reinterpret_cast<float*>(sums + dim),
+                out + at * p.kv.value_dim());
         });
     }
 }

@@ -5,12 +5,14 @@
 #include <cmath>
 
 #include "core/check.hpp"
+#include "kernels/routing.hpp"
 
 namespace troupe::kernels::ref {
 namespace {
 
-std::size_t scratch_bytes(std::int64_t, std::int64_t max_cols, int n_heads, int head_dim, int n_threads) {
-    return std::max(linear_scratch_bytes(max_cols, n_threads), attention_scratch_bytes(n_heads, head_dim, n_threads));
+std::size_t scratch_bytes(const scratch_need& need) {
+    return std::max(linear_scratch_bytes(need.max_cols, need.n_threads),
+        attention_scratch_bytes(need.n_heads, need.head_dim, need.n_threads));
 }
 
 void embed(context& c, dtype type, std::int64_t cols, const std::byte* table, const std::int32_t* ids, std::int64_t n,
@@ -114,6 +116,11 @@ const ops table{
     .rope_angles = rope_angles,
     .rope = rope,
     .linear = linear,
+    .linear_heads = linear_heads,
+    .copy_rows = copy_rows,
+    .route = route,
+    .linear_experts = linear_experts,
+    .combine = combine,
     .kv_store = kv_store,
     .attention = attention,
     .all_finite = all_finite,

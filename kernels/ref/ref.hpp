@@ -12,6 +12,12 @@ void pack(pool& threads, dtype type, std::int64_t rows, std::int64_t cols, const
 void linear(context& c, const float* x, std::int64_t n, std::int64_t cols, const linear_job* jobs, int n_jobs);
 std::size_t linear_scratch_bytes(std::int64_t max_cols, int n_threads);
 
+void linear_heads(
+    context& c, const float* x, std::int64_t ldx, std::int64_t n, const weight_stack& w, float* y, std::int64_t ldy);
+void linear_experts(
+    context& c, const float* x, expert_input input, const routing& r, const expert_job* jobs, int n_jobs);
+void combine(context& c, const routing& r, const float* parts, std::int64_t n, std::int64_t dim, float* y);
+
 void kv_store(context& c, const kv_geometry& kv, std::size_t layer_offset, const attention_seq* seqs, int n_seqs,
     const float* k, const float* v);
 void attention(

@@ -88,7 +88,7 @@ void run(const setup& s, const attention_case& a) {
     auto* bytes = reinterpret_cast<std::byte*>(memory.data());
     std::vector<std::vector<std::byte*>> blocks(static_cast<std::size_t>(a.n_seqs));
     std::vector<std::byte> scratch(
-        s.table.scratch_bytes(std::max(n_rows, length), 64, a.n_heads, a.head_dim, s.threads.size()) + 64);
+        s.table.scratch_bytes({std::max(n_rows, length), 64, a.n_heads, a.head_dim, s.threads.size()}) + 64);
     const std::size_t skip = (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64;
     context c{s.threads, {scratch.data() + skip, scratch.size() - 64}};
 

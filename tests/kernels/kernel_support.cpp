@@ -43,7 +43,7 @@ bytes::bytes(std::size_t n) : n_(n), lines_((n + 63) / 64 + 1) { std::memset(lin
 machine::machine(
     const ops& table, int n_threads, std::int64_t max_rows, std::int64_t max_cols, int n_heads, int head_dim)
     : threads_(n_threads),
-      scratch_(table.scratch_bytes(max_rows, max_cols, n_heads, head_dim, n_threads)), context_{
+      scratch_(table.scratch_bytes({max_rows, max_cols, n_heads, head_dim, n_threads})), context_{
                                                                                            threads_, scratch_.span()} {}
 
 paged_kv::paged_kv(const kv_geometry& g, int n_tokens, std::size_t offset, std::mt19937& random)
