@@ -60,7 +60,7 @@ template <class I> typename I::result_type inspect(I& f, plan_result& x) {
 template <class I> typename I::result_type inspect(I& f, executor_info& x) {
     return f(caf::meta::type_name("executor_info"), x.epoch, x.pid, x.kernels, x.numerics_id, x.model_hash, x.device,
         x.n_ctx, x.n_vocab, x.max_rows, x.n_threads, x.kv_type, x.segment_bytes, x.max_segments, x.group_window,
-        x.group_layers, x.group_block_bytes, x.weight_bytes);
+        x.group_layers, x.group_block_bytes, x.group_latent, x.weight_bytes);
 }
 template <class I> typename I::result_type inspect(I& f, executor_status& x) {
     return f(caf::meta::type_name("executor_status"), x.epoch, x.progress, x.plan_started, x.plans_done, x.busy,

@@ -23,16 +23,16 @@ std::vector<token_id> unpack_ids(const std::string& bytes) {
 }
 
 model::kv_layout layout_of(const executor_info& info) {
-    CHECK(info.group_window.size() == info.group_layers.size() &&
-          info.group_window.size() == info.group_block_bytes.size());
+    const std::size_t n = info.group_window.size();
+    CHECK(info.group_layers.size() == n && info.group_block_bytes.size() == n && info.group_latent.size() == n);
     model::kv_layout layout;
     layout.type = static_cast<kernels::dtype>(info.kv_type);
     layout.segment_bytes = info.segment_bytes;
-    for (std::size_t g = 0; g < info.group_window.size(); ++g) {
+    for (std::size_t g = 0; g < n; ++g) {
         const auto bytes = info.group_block_bytes[g];
         CHECK(bytes > 0 && bytes <= info.segment_bytes);
         layout.groups.push_back({info.group_window[g], info.group_layers[g], bytes,
-            static_cast<std::uint32_t>(info.segment_bytes / bytes)});
+            static_cast<std::uint32_t>(info.segment_bytes / bytes), info.group_latent[g]});
     }
     return layout;
 }

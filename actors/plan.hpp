@@ -101,7 +101,7 @@ struct executor_info {
     std::int32_t n_ctx = 0, n_vocab = 0, max_rows = 0, n_threads = 0;
     std::int32_t kv_type = 0;
     std::uint64_t segment_bytes = 0, max_segments = 0;  ///< of the KV range it reserved
-    std::vector<std::int32_t> group_window, group_layers;
+    std::vector<std::int32_t> group_window, group_layers, group_latent;
     std::vector<std::uint64_t> group_block_bytes;
     std::uint64_t weight_bytes = 0;
 };

@@ -35,7 +35,8 @@ json::object info_json(const model::model_info& i) {
 json::object plan_json(const model::model_plan& p, std::int64_t n_ctx, std::int64_t n_seqs) {
     json::array groups;
     for (const auto& g : p.layout.groups)
-        groups.push_back(json::object{{"window", g.window}, {"layers", g.n_layers}, {"block_bytes", g.block_bytes}});
+        groups.push_back(json::object{
+            {"window", g.window}, {"layers", g.n_layers}, {"latent", g.latent}, {"block_bytes", g.block_bytes}});
     const auto kv = kv_bytes(p.layout, n_ctx, n_seqs);
     return {{"ctx", n_ctx}, {"max_seqs", n_seqs}, {"packed_weight_bytes", p.packed_bytes},
         {"scratch_bytes", p.scratch_bytes}, {"kv_bytes", kv}, {"total_bytes", p.packed_bytes + p.scratch_bytes + kv},

@@ -16,12 +16,14 @@ inline constexpr block_id no_block = 0xffff'ffff;  ///< table entry of a block b
 
 inline constexpr int block_tokens = 16;
 
-/// Layers whose blocks live and die together: all full-attention layers, or all layers with the same window.
+/// Layers whose blocks live and die together: all full-attention layers, all layers with the same window, or all layers
+/// with latent attention.
 struct layer_group {
     std::int32_t window = 0;  ///< 0: full attention; else tokens seen, the own one included
     std::int32_t n_layers = 0;
     std::uint64_t block_bytes = 0;  ///< of 16 tokens in all layers of the group
     std::uint32_t blocks_per_segment = 0;
+    std::int32_t latent = 0;  ///< 0: keys and values; else values of the one latent a token keeps in a layer
     bool operator==(const layer_group&) const = default;
 };
 

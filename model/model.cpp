@@ -80,9 +80,14 @@ scratch_sizes sizes_of(const description& d, const load_options& options) {
     const auto rows = static_cast<std::uint64_t>(options.max_rows);
     const decoder_dims& dims = d.parts->dims();
     scratch_sizes s;
-    s.ops = aligned(
-        options.ops->scratch_bytes(options.max_rows, std::max<std::int64_t>(d.parts->weights().max_cols(), dims.n_embd),
-            dims.n_heads, dims.head_dim, options.threads != nullptr ? options.threads->size() : 1));
+    const builder::stack_use& stacks = d.parts->stacks();
+    s.ops = aligned(options.ops->scratch_bytes({.max_rows = options.max_rows,
+        .max_cols = std::max<std::int64_t>(d.parts->weights().max_cols(), dims.n_embd),
+        .n_heads = dims.n_heads,
+        .head_dim = dims.head_dim,
+        .n_threads = options.threads != nullptr ? options.threads->size() : 1,
+        .stack_values = options.max_rows * stacks.values,
+        .stack_count = stacks.count}));
     for (const auto& a : d.parts->activations())
         s.activations += aligned(rows * static_cast<std::uint64_t>(a.width) * sizeof(float));
     const std::uint64_t groups = d.layout.groups.size();
@@ -149,8 +154,13 @@ result<void> loaded_model::load_weights(const load_options& options) {
     arena memory(scratch_.bytes().data());
     ops_scratch_ = {memory.take<std::byte>(sizes.ops), sizes.ops};
     const auto rows = static_cast<std::uint64_t>(max_rows_);
-    for (const auto& a : description_.parts->activations())
-        *a.target = memory.take<float>(rows * static_cast<std::uint64_t>(a.width));
+    for (const auto& a : description_.parts->activations()) {
+        const std::uint64_t count = rows * static_cast<std::uint64_t>(a.width);
+        if (a.floats)
+            *a.floats = memory.take<float>(count);
+        else
+            *a.indices = memory.take<std::int32_t>(count);
+    }
     ids_ = memory.take<std::int32_t>(rows);
     pos_ = memory.take<std::int32_t>(rows);
     for (std::size_t g = 0; g < layout().groups.size(); ++g) seqs_.push_back(memory.take<kernels::attention_seq>(rows));

@@ -116,7 +116,7 @@ class model_backend final : public backend {
         const auto& m = model_->info();
         const auto& layout = model_->layout();
         info_ = {.kernels = std::string(ops_.name),
-            .numerics_id = numerics_id(ops_.name, a.kv_type, m.numerics),
+            .numerics_id = numerics_id(ops_.name, layout, m.numerics),
             .model_hash = m.model_hash,
             .device = "cpu",
             .n_ctx = static_cast<std::int32_t>(n_ctx_),
@@ -131,6 +131,7 @@ class model_backend final : public backend {
             info_.group_window.push_back(g.window);
             info_.group_layers.push_back(g.n_layers);
             info_.group_block_bytes.push_back(g.block_bytes);
+            info_.group_latent.push_back(g.latent);
         }
         // The scheduler computes the layout from these numbers; both must name the same bytes.
         CHECK(layout_of(info_) == layout);
@@ -146,9 +147,12 @@ class model_backend final : public backend {
 
 }  // namespace
 
-std::string numerics_id(std::string_view table, std::string_view kv_type, std::string_view model_numerics) {
-    return fmt::format("{}/kv{}-{}{}{}/{}", table, kv_layout_version, kv_type, model_numerics.empty() ? "" : "/",
-        model_numerics, build_version);
+std::string numerics_id(std::string_view table, const model::kv_layout& layout, std::string_view model_numerics) {
+    std::string kinds;
+    for (const auto& g : layout.groups)
+        if (g.latent > 0) kinds += fmt::format("-latent{}", g.latent);
+    return fmt::format("{}/kv{}-{}{}{}{}/{}", table, kv_layout_version, kernels::info(layout.type).name, kinds,
+        model_numerics.empty() ? "" : "/", model_numerics, build_version);
 }
 
 backend_loader load_model(executor_arguments arguments) {

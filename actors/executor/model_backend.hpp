@@ -6,6 +6,7 @@
 
 #include "actors/executor/arguments.hpp"
 #include "actors/executor/backend.hpp"
+#include "model/kv_layout.hpp"
 
 namespace troupe::actors {
 
@@ -15,7 +16,7 @@ backend_loader load_model(executor_arguments arguments);
 
 inline constexpr std::string_view build_version = "0.1.0";
 
-/// Everything that the bits of KV memory and of results depend on: op table, layout version, KV type, build.
-std::string numerics_id(std::string_view table, std::string_view kv_type, std::string_view model_numerics);
+/// Everything that the bits of KV memory and of results depend on: op table, layout version, KV type, latents, build.
+std::string numerics_id(std::string_view table, const model::kv_layout& layout, std::string_view model_numerics);
 
 }  // namespace troupe::actors

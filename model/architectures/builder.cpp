@@ -94,7 +94,11 @@ std::string builder::text_or(std::string_view key, std::string_view fallback) {
     return std::string(take(file_.get_string(full(key))).value_or(fallback));
 }
 
-decoder_dims builder::read_dims() {
+bool builder::flag_or(std::string_view key, bool fallback) {
+    return take(file_.get_bool(full(key))).value_or(fallback);
+}
+
+decoder_dims builder::read_sizes() {
     decoder_dims& d = dims_;
     const auto read = [&](std::string_view key, std::int64_t highest) {
         return static_cast<std::int32_t>(integer(key, 1, highest));
@@ -103,16 +107,22 @@ decoder_dims builder::read_dims() {
     d.n_embd = read("embedding_length", most_width);
     d.n_ff = read("feed_forward_length", most_width);
     d.n_heads = read("attention.head_count", most_heads);
-    d.n_kv_heads = static_cast<std::int32_t>(integer_or("attention.head_count_kv", d.n_heads, 1, most_heads));
     d.n_ctx_train = read("context_length", most_context);
     d.eps = static_cast<float>(number("attention.layer_norm_rms_epsilon", 1e-12, 1.0));
+    check_vocabulary();
+    return d;
+}
+
+decoder_dims builder::read_dims() {
+    read_sizes();
+    decoder_dims& d = dims_;
+    d.n_kv_heads = static_cast<std::int32_t>(integer_or("attention.head_count_kv", d.n_heads, 1, most_heads));
     const std::int64_t implied = std::clamp<std::int64_t>(d.n_embd / d.n_heads, 1, most_head_dim);
     d.head_dim = static_cast<std::int32_t>(integer_or("attention.key_length", implied, 1, most_head_dim));
     check_heads(file_.type_of(full("attention.key_length")).has_value());
     if (integer_or("attention.value_length", d.head_dim, 1, most_head_dim) != d.head_dim)
         refuse(
             errc::model_unsupported, "heads whose keys and values differ in length are not built for " + architecture_);
-    check_vocabulary();
     return d;
 }
 
@@ -297,6 +307,32 @@ void builder::matrix_rows(kernels::weight& target, const std::string& name, std:
     weights_.add_matrix(part, target);
 }
 
+void builder::float_matrix(kernels::weight& target, const std::string& name, std::int64_t rows, std::int64_t cols) {
+    if (const model_tensor* t = find(name, {cols, rows})) weights_.add_matrix(*t, target, true);
+}
+
+void builder::stack(kernels::weight_stack& target, const std::string& name, std::int64_t count, std::int64_t rows,
+    std::int64_t cols, std::int64_t met) {
+    const model_tensor* t = count == 1 ? find(name, {cols, rows}) : find(name, {cols, rows, count});
+    if (t == nullptr) return;
+    weights_.add_stack(*t, {.count = count, .rows = rows, .step = rows}, target);
+    count_stack(count, met * cols);
+}
+
+void builder::stack_of_rows(kernels::weight_stack& target, const std::string& name, std::int64_t rows,
+    std::int64_t cols, const stack_slices& slices) {
+    const model_tensor* t = find(name, {cols, rows});
+    if (t == nullptr) return;
+    CHECK(slices.first + (slices.count - 1) * slices.step + slices.rows <= rows);
+    weights_.add_stack(*t, slices, target);
+    count_stack(slices.count, slices.count * (slices.transposed ? slices.rows : cols));
+}
+
+void builder::count_stack(std::int64_t count, std::int64_t values) {
+    stacks_.count = std::max(stacks_.count, count);
+    stacks_.values = std::max(stacks_.values, values);
+}
+
 void builder::vector(const float*& target, const std::string& name, std::int64_t n) {
     const model_tensor* t = find(name, {n});
     if (t == nullptr) return;
@@ -354,7 +390,27 @@ std::vector<attention_slot> builder::attention(
     return slots;
 }
 
-void builder::activation(float*& target, std::int64_t width) { activations_.push_back({&target, width}); }
+std::vector<attention_slot> builder::latent_attention(std::int64_t latent, std::int64_t own, float scale) {
+    const std::int64_t step = kv_type_ == kernels::dtype::q8_0 ? 32 : head_dim_step;
+    if (latent % step != 0 || own % step != 0 || latent + own > most_head_dim)
+        refuse(errc::model_unsupported,
+            "a latent of " + std::to_string(latent) + " + " + std::to_string(own) +
+                " values; with this KV type multiples of " + std::to_string(step) + " up to " +
+                std::to_string(most_head_dim) + " together are supported",
+            full("attention.kv_lora_rank"));
+    std::vector<attention_slot> slots(static_cast<std::size_t>(dims_.n_layers));
+    if (refusal_) return slots;
+    dims_.n_kv_heads = 1;
+    dims_.head_dim = static_cast<std::int32_t>(latent + own);
+    const kernels::kv_geometry kv{kv_type_, 1, dims_.head_dim, static_cast<int>(latent)};
+    const std::uint64_t bytes = kernels::kv_layer_block_bytes(kv);
+    groups_ = {{.n_layers = dims_.n_layers,
+        .block_bytes = static_cast<std::uint64_t>(dims_.n_layers) * bytes,
+        .latent = dims_.head_dim}};
+    for (std::size_t i = 0; i < slots.size(); ++i)
+        slots[i].params = {.kv = kv, .n_heads = dims_.n_heads, .scale = scale, .layer_offset = i * bytes};
+    return slots;
+}
 
 result<void> builder::finish() {
     if (refusal_) return *refusal_;

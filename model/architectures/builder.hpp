@@ -43,9 +43,13 @@ class builder {
     double number(std::string_view key, double lowest, double highest);
     double number_or(std::string_view key, double fallback, double lowest, double highest);
     std::string text_or(std::string_view key, std::string_view fallback);
+    bool flag_or(std::string_view key, bool fallback);
+    bool given(std::string_view key) const { return file_.type_of(full(key)).has_value(); }
     /// block_count, embedding_length, feed_forward_length, attention.*, context_length, and the vocabulary from
     /// token_embd.weight (checked against vocab_size and the tokenizer's list).
     decoder_dims read_dims();
+    /// The same without attention.head_count_kv, key_length and value_length: for attention of another kind.
+    decoder_dims read_sizes();
     /// Frequencies of the rope.dimension_count (default: head_dim) values that are rotated, stretched by `scaling`.
     rope_spec read_rope(double base, const rope_scaling& scaling, int head_dim, kernels::rope_pairs pairs);
     /// rope.scaling.*, rope_freqs.weight and rope_factors_{long,short}.weight, of which the configured context chooses.
@@ -63,6 +67,14 @@ class builder {
     /// `count` rows from `first` on of a matrix that holds several, `rows` in all.
     void matrix_rows(kernels::weight& target, const std::string& name, std::int64_t rows, std::int64_t cols,
         std::int64_t first, std::int64_t count);
+    /// Its values as float, whatever type the file has.
+    void float_matrix(kernels::weight& target, const std::string& name, std::int64_t rows, std::int64_t cols);
+    /// A tensor of `count` matrices of rows x cols, of which a row of a step meets at most `met`.
+    void stack(kernels::weight_stack& target, const std::string& name, std::int64_t count, std::int64_t rows,
+        std::int64_t cols, std::int64_t met);
+    /// Parts of a matrix of rows x cols, all of which a row of a step meets.
+    void stack_of_rows(kernels::weight_stack& target, const std::string& name, std::int64_t rows, std::int64_t cols,
+        const stack_slices& slices);
     void vector(const float*& target, const std::string& name, std::int64_t n);
     /// Left null if the file has no such tensor.
     void optional_vector(const float*& target, const std::string& name, std::int64_t n);
@@ -76,20 +88,30 @@ class builder {
     /// covers the configured context is none.
     std::vector<attention_slot> attention(
         const decoder_dims& dims, float scale, float softcap, std::span<const std::int32_t> window_of_layer);
+    /// Multi-head latent attention in all layers: a token keeps one latent and one own part of its key, and all heads
+    /// share them.
+    std::vector<attention_slot> latent_attention(std::int64_t latent, std::int64_t own, float scale);
     /// A buffer [max_rows][width] that lives as long as the model.
-    void activation(float*& target, std::int64_t width);
+    void activation(float*& target, std::int64_t width) { activations_.push_back({&target, nullptr, width}); }
+    void activation(std::int32_t*& target, std::int64_t width) { activations_.push_back({nullptr, &target, width}); }
 
     void refuse(errc code, std::string message, std::string param = {});
     /// After describe: the first refusal, or a tensor nobody asked for (it would change the result if it were used).
     result<void> finish();
 
     // -- for model.cpp ---------------------------------------------------------------------------------------------
-    struct buffer {
-        float** target;
+    struct buffer {  ///< of 4-byte values; one of the targets
+        float** floats;
+        std::int32_t** indices;
         std::int64_t width;
+    };
+    /// Most x values a row brings to a stack, and most matrices in one.
+    struct stack_use {
+        std::int64_t values = 0, count = 0;
     };
     const decoder_dims& dims() const { return dims_; }
     const weight_plan& weights() const { return weights_; }
+    const stack_use& stacks() const { return stacks_; }
     std::span<const buffer> activations() const { return activations_; }
     std::span<const layer_group> groups() const { return groups_; }
     /// model_info::numerics
@@ -105,6 +127,7 @@ class builder {
     void read_divisors(rope_scaling& s, std::int64_t n);
     void check_vocabulary();
     void check_heads(bool head_dim_given);
+    void count_stack(std::int64_t count, std::int64_t values);
 
     const model_file& file_;
     std::string architecture_;
@@ -114,6 +137,7 @@ class builder {
     std::optional<error> refusal_;
     decoder_dims dims_;
     weight_plan weights_;
+    stack_use stacks_;
     std::vector<buffer> activations_;
     std::vector<layer_group> groups_;
     std::deque<model_tensor> slices_;  ///< parts of the file's tensors, as weights_ wants them

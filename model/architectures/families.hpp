@@ -12,5 +12,6 @@ extern const architecture qwen3_architecture;
 extern const architecture gemma2_architecture;
 extern const architecture gemma3_architecture;
 extern const architecture phi3_architecture;
+extern const architecture deepseek2_architecture;
 
 }  // namespace troupe::model

@@ -6,6 +6,7 @@ list(APPEND model_sources
   weights.cpp
   architectures/builder.cpp
   architectures/dense.cpp
+  architectures/deepseek2.cpp
   architectures/gemma2.cpp
   architectures/gemma3.cpp
   architectures/llama.cpp

@@ -37,6 +37,27 @@ void step::rope(float* x, int n_heads, int head_dim, const rope_spec& rope, cons
     if (n_ > 0) ops_.rope(context_, x, n_, n_heads, head_dim, rope.half(), rope.pairs, angles);
 }
 
+void step::linear_heads(const float* x, std::int64_t ldx, const kernels::weight_stack& w, float* y, std::int64_t ldy) {
+    if (n_ > 0) ops_.linear_heads(context_, x, ldx, n_, w, y, ldy);
+}
+
+void step::copy(const float* x, std::int64_t ldx, std::int64_t dim, float* y, std::int64_t ldy, std::int64_t per_row) {
+    ops_.copy_rows(context_, x, ldx, n_ * per_row, dim, y, ldy);
+}
+
+void step::route(const kernels::router_params& p, const float* logits, const kernels::routing& r) {
+    if (n_ > 0) ops_.route(context_, p, logits, n_, r);
+}
+
+void step::experts(const float* x, kernels::expert_input input, const kernels::routing& r,
+    std::initializer_list<kernels::expert_job> jobs) {
+    if (n_ > 0) ops_.linear_experts(context_, x, input, r, jobs.begin(), static_cast<int>(jobs.size()));
+}
+
+void step::combine(const kernels::routing& r, const float* parts, std::int64_t dim, float* y) {
+    if (n_ > 0) ops_.combine(context_, r, parts, n_, dim, y);
+}
+
 void step::attend(const attention_slot& slot, const float* q, const float* k, const float* v, float* out) {
     const kernels::attention_seq* seqs = rows_.seqs[slot.group];
     ops_.kv_store(context_, slot.params.kv, slot.params.layer_offset, seqs, rows_.n_seqs, k, v);

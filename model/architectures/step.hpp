@@ -51,6 +51,15 @@ class step {
     /// All jobs read x[n][cols]; y is dense.
     void linear(const float* x, std::initializer_list<kernels::linear_job> jobs);
     void rope(float* x, int n_heads, int head_dim, const rope_spec& rope, const float* angles);
+    /// One matrix a head; heads are ldx and ldy floats apart.
+    void linear_heads(const float* x, std::int64_t ldx, const kernels::weight_stack& w, float* y, std::int64_t ldy);
+    /// Copies the first dim of every ldx values to the first of every ldy; `per_row` times a row.
+    void copy(const float* x, std::int64_t ldx, std::int64_t dim, float* y, std::int64_t ldy, std::int64_t per_row = 1);
+    void route(const kernels::router_params& p, const float* logits, const kernels::routing& r);
+    void experts(const float* x, kernels::expert_input input, const kernels::routing& r,
+        std::initializer_list<kernels::expert_job> jobs);
+    /// y = weighted sum of what a row's experts made of it.
+    void combine(const kernels::routing& r, const float* parts, std::int64_t dim, float* y);
     /// Stores k and v, then attends over everything stored so far.
     void attend(const attention_slot& slot, const float* q, const float* k, const float* v, float* out);
     void gated(kernels::gate kind, const float* g, const float* u, std::int64_t dim, float* y);

@@ -37,16 +37,17 @@ struct scenario {
         for (const span_of_rows& r : s) n += static_cast<std::size_t>(r.n_rows);
         return n;
     }
-    std::size_t kv_width() const { return static_cast<std::size_t>(p.kv.n_kv_heads * p.kv.head_dim); }
+    std::size_t k_width() const { return static_cast<std::size_t>(p.kv.n_kv_heads * p.kv.own_dim()); }
+    std::size_t v_width() const { return static_cast<std::size_t>(p.kv.n_kv_heads * p.kv.value_dim()); }
 
     scenario(const attention_params& params, std::vector<span_of_rows> rows)
         : p(params), spans(std::move(rows)), q(rows_of(spans) * static_cast<std::size_t>(p.n_heads * p.kv.head_dim), 1),
-          k(rows_of(spans) * kv_width(), 2), v(rows_of(spans) * kv_width(), 3) {
+          k(rows_of(spans) * k_width(), 2), v(rows_of(spans) * v_width(), 3) {
         p.layer_offset = layer_offset;
         q.fill(random), k.fill(random), v.fill(random);
         for (const span_of_rows& s : spans) {
-            old_k.emplace_back(static_cast<std::size_t>(s.pos) * kv_width()).fill(random);
-            old_v.emplace_back(static_cast<std::size_t>(s.pos) * kv_width()).fill(random);
+            old_k.emplace_back(static_cast<std::size_t>(s.pos) * k_width()).fill(random);
+            old_v.emplace_back(static_cast<std::size_t>(s.pos) * v_width()).fill(random);
         }
     }
 
@@ -70,7 +71,7 @@ struct scenario {
         for (std::size_t i = 0; i < spans.size() && p.window > 0; ++i)  // blocks behind the window are gone
             for (int b = 0; (b + 1) * kv_block_tokens <= spans[i].pos - p.window + 1; ++b)
                 memory[i].mutable_blocks()[b] = nullptr;
-        floats out(q.size(), 1);
+        floats out(rows_of(spans) * static_cast<std::size_t>(p.n_heads * p.kv.value_dim()), 1);
         table.attention(m.ctx(), p, seqs.data(), static_cast<int>(seqs.size()), q.data(), out.data());
         EXPECT_TRUE(out.intact());
         if (keep) *keep = std::move(memory);
@@ -108,6 +109,13 @@ attention_params params(
     p.scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
     p.window = window;
     p.softcap = softcap;
+    return p;
+}
+
+/// All heads share one key of `latent` + `own` values, whose first `latent` are the value too.
+attention_params latent_params(int n_heads, int latent, int own, dtype type = dtype::f16) {
+    attention_params p = params(n_heads, 1, latent + own, type);
+    p.kv.latent = latent;
     return p;
 }
 
@@ -168,30 +176,67 @@ TEST_P(attention, long_contexts_are_cut_in_waves) {
     scenario(params(2, 1, 32), {{4700, 4}, {10, 1}}).expect_like_ref(table, 3);
 }
 
+TEST_P(attention, latents_of_all_types_and_shapes) {
+    struct {
+        int n_heads, latent, own;
+    } const shapes[] = {{1, 32, 32}, {4, 192, 32}, {3, 64, 64}, {16, 96, 0}, {20, 32, 96}, {16, 512, 64}};
+    for (const auto& shape : shapes)
+        for (const dtype type : {dtype::f32, dtype::f16, dtype::bf16, dtype::q8_0}) {
+            SCOPED_TRACE(std::to_string(shape.latent) + " " + std::string(info(type).name));
+            const attention_params p = latent_params(shape.n_heads, shape.latent, shape.own, type);
+            scenario(p, {{0, 3}, {130, 1}, {20, 18}}).expect_like_ref(table, 2);
+        }
+    for (const int odd : {4, 20, 41}) scenario(latent_params(5, odd, 7), {{0, 20}, {140, 1}}).expect_like_ref(table, 2);
+}
+
+TEST_P(attention, latents_at_borders_of_pieces_and_blocks) {
+    for (const int pos : {0, 1, 15, 16, 127, 128, 129, 383})
+        for (const int rows : {1, 2, 18}) {
+            SCOPED_TRACE(pos);
+            scenario(latent_params(16, 32, 16), {{pos, rows}}).expect_like_ref(table, 3);
+        }
+    attention_params p = latent_params(6, 64, 32);
+    p.window = 100, p.softcap = 5.0f;
+    scenario(p, {{0, 40}, {400, 1}, {250, 30}}).expect_like_ref(table, 2);
+}
+
+TEST_P(attention, long_latent_contexts_are_cut_in_waves) {
+    scenario(latent_params(10, 16, 4), {{4700, 1}, {10, 1}}).expect_like_ref(table, 3);
+}
+
+TEST(kv_geometry, a_latent_is_stored_once) {
+    EXPECT_EQ(kv_layer_block_bytes({dtype::f16, 1, 576, 512}) * 27 / kv_block_tokens, 31104u) << "DeepSeek-V2-Lite";
+    EXPECT_EQ(kv_layer_block_bytes({dtype::q8_0, 1, 576, 512}), 16u * 576 / 32 * 34);
+    EXPECT_EQ(kv_layer_block_bytes({dtype::f16, 2, 64}), 2u * 2 * 16 * 64 * 2);
+}
+
 TEST_P(attention, stored_bits_are_those_of_ref) {
-    for (const dtype type : {dtype::f32, dtype::f16, dtype::bf16, dtype::q8_0}) {
-        scenario s(params(2, 2, 96, type), {{20, 13}, {0, 33}, {7, 1}});
-        s.k[5] = 1e-30f, s.k[6] = -0.0f, s.k[200] = 70000.0f, s.v[7] = std::numeric_limits<float>::quiet_NaN();
-        std::vector<paged_kv> got, expected;
-        s.random.seed(3);
-        s.run(table, 2, &got);
-        s.random.seed(3);  // the same order of blocks
-        s.run(*available_tables()[0], 1, &expected);
-        for (std::size_t i = 0; i < got.size(); ++i)
-            EXPECT_EQ(std::memcmp(got[i].memory().data(), expected[i].memory().data(), got[i].memory().size()), 0)
-                << info(type).name;
-    }
+    for (const dtype type : {dtype::f32, dtype::f16, dtype::bf16, dtype::q8_0})
+        for (const bool latent : {false, true}) {
+            scenario s(latent ? latent_params(2, 160, 32, type) : params(2, 2, 96, type), {{20, 13}, {0, 33}, {7, 1}});
+            s.k[5] = 1e-30f, s.k[6] = -0.0f, s.k[200] = 70000.0f, s.v[7] = std::numeric_limits<float>::quiet_NaN();
+            std::vector<paged_kv> got, expected;
+            s.random.seed(3);
+            s.run(table, 2, &got);
+            s.random.seed(3);  // the same order of blocks
+            s.run(*available_tables()[0], 1, &expected);
+            for (std::size_t i = 0; i < got.size(); ++i)
+                EXPECT_EQ(std::memcmp(got[i].memory().data(), expected[i].memory().data(), got[i].memory().size()), 0)
+                    << info(type).name;
+        }
 }
 
 /// A value that is not finite must not get lost: the output of the rows that see it is not finite either.
 TEST_P(attention, non_finite_keys_and_values_show) {
     for (const dtype type : {dtype::f32, dtype::f16, dtype::bf16, dtype::q8_0})
         for (const bool in_key : {true, false}) {
-            scenario s(params(2, 1, 64, type), {{0, 20}});
-            (in_key ? s.k : s.v)[10 * 64 + 3] = std::numeric_limits<float>::quiet_NaN();
-            const floats out = s.run(table, 1);
-            for (std::size_t row = 0; row < 20; ++row)
-                EXPECT_EQ(table.all_finite(out.data() + row * 128, 128), row < 10) << info(type).name << " " << row;
+            for (const attention_params& p : {params(2, 1, 64, type), latent_params(2, 64, 64, type)}) {
+                scenario s(p, {{0, 20}});
+                (in_key ? s.k : s.v)[10 * 64 + 3] = std::numeric_limits<float>::quiet_NaN();
+                const floats out = s.run(table, 1);
+                for (std::size_t row = 0; row < 20; ++row)
+                    EXPECT_EQ(table.all_finite(out.data() + row * 128, 128), row < 10) << info(type).name << " " << row;
+            }
         }
 }
 

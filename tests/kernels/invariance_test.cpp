@@ -20,6 +20,7 @@ struct shape {
     dtype type;
     int window;
     float softcap;
+    int latent = 0;
 };
 
 void PrintTo(const shape& s, std::ostream* out) { *out << s.name; }
@@ -28,35 +29,37 @@ void PrintTo(const shape& s, std::ostream* out) { *out << s.name; }
 class story {
  public:
     story(const shape& s, int n, unsigned seed) : n_(n), random_(seed) {
-        p_.kv = {s.type, s.n_kv_heads, s.head_dim};
+        p_.kv = {s.type, s.n_kv_heads, s.head_dim, s.latent};
         p_.n_heads = s.n_heads;
         p_.scale = 1.0f / std::sqrt(static_cast<float>(s.head_dim));
         p_.window = s.window;
         p_.softcap = s.softcap;
         p_.layer_offset = 64;
         q_ = std::make_unique<floats>(static_cast<std::size_t>(n * q_width()));
-        k_ = std::make_unique<floats>(static_cast<std::size_t>(n * kv_width()));
-        v_ = std::make_unique<floats>(static_cast<std::size_t>(n * kv_width()));
+        k_ = std::make_unique<floats>(static_cast<std::size_t>(n * k_width()));
+        v_ = std::make_unique<floats>(static_cast<std::size_t>(n * v_width()));
         q_->fill(random_), k_->fill(random_), v_->fill(random_);
     }
     int n() const { return n_; }
     const attention_params& params() const { return p_; }
     int q_width() const { return p_.n_heads * p_.kv.head_dim; }
-    int kv_width() const { return p_.kv.n_kv_heads * p_.kv.head_dim; }
+    int k_width() const { return p_.kv.n_kv_heads * p_.kv.own_dim(); }
+    int v_width() const { return p_.kv.n_kv_heads * p_.kv.value_dim(); }
+    int out_width() const { return p_.n_heads * p_.kv.value_dim(); }
     const float* q(int row) const { return q_->data() + row * q_width(); }
-    const float* k(int row) const { return k_->data() + row * kv_width(); }
-    const float* v(int row) const { return v_->data() + row * kv_width(); }
+    const float* k(int row) const { return k_->data() + row * k_width(); }
+    const float* v(int row) const { return v_->data() + row * v_width(); }
     std::mt19937& random() { return random_; }
 
     /// Output of all rows, in steps of `chunk` rows.
     floats run(const ops& table, int threads, int chunk) {
         paged_kv kv(p_.kv, n_, p_.layer_offset, random_);
         machine m(table, threads, chunk, 64, p_.n_heads, p_.kv.head_dim);
-        floats out(static_cast<std::size_t>(n_ * q_width()));
+        floats out(static_cast<std::size_t>(n_ * out_width()));
         for (int pos = 0; pos < n_; pos += chunk) {
             const attention_seq seq{0, std::min(chunk, n_ - pos), pos, kv.blocks()};
             table.kv_store(m.ctx(), p_.kv, p_.layer_offset, &seq, 1, k(pos), v(pos));
-            table.attention(m.ctx(), p_, &seq, 1, q(pos), out.data() + pos * q_width());
+            table.attention(m.ctx(), p_, &seq, 1, q(pos), out.data() + pos * out_width());
         }
         return out;
     }
@@ -73,21 +76,20 @@ std::pair<floats, floats> run_together(story& a, story& b, const ops& table, int
     const attention_params& p = a.params();
     paged_kv kv_a(p.kv, a.n(), p.layer_offset, a.random()), kv_b(p.kv, b.n(), p.layer_offset, b.random());
     machine m(table, threads, chunk + 1, 64, p.n_heads, p.kv.head_dim);
-    const auto width = static_cast<std::size_t>(a.q_width()), kv_width = static_cast<std::size_t>(a.kv_width());
+    const auto q_width = static_cast<std::size_t>(a.q_width()), width = static_cast<std::size_t>(a.out_width()),
+               k_width = static_cast<std::size_t>(a.k_width()), v_width = static_cast<std::size_t>(a.v_width());
     std::pair<floats, floats> out{
         floats(static_cast<std::size_t>(a.n()) * width), floats(static_cast<std::size_t>(b.n()) * width)};
     const auto rows = static_cast<std::size_t>(chunk) + 1;
-    floats q(rows * width), k(rows * kv_width), v(rows * kv_width), y(rows * width);
+    floats q(rows * q_width), k(rows * k_width), v(rows * v_width), y(rows * width);
     for (int step = 0, pos = 0; step < a.n() || pos < b.n(); ++step) {
         std::vector<attention_seq> seqs;
         int row = 0;
         const auto take = [&](story& s, int from, int n, std::byte* const* blocks) {
-            std::copy_n(
-                s.q(from), static_cast<std::size_t>(n) * width, q.data() + static_cast<std::size_t>(row) * width);
-            std::copy_n(
-                s.k(from), static_cast<std::size_t>(n) * kv_width, k.data() + static_cast<std::size_t>(row) * kv_width);
-            std::copy_n(
-                s.v(from), static_cast<std::size_t>(n) * kv_width, v.data() + static_cast<std::size_t>(row) * kv_width);
+            const auto put = [&](const float* x, std::size_t w, floats& to) {
+                std::copy_n(x, static_cast<std::size_t>(n) * w, to.data() + static_cast<std::size_t>(row) * w);
+            };
+            put(s.q(from), q_width, q), put(s.k(from), k_width, k), put(s.v(from), v_width, v);
             seqs.push_back({row, n, from, blocks});
             row += n;
         };
@@ -138,26 +140,28 @@ INSTANTIATE_TEST_SUITE_P(tables, invariance,
     ::testing::Combine(::testing::ValuesIn(available_tables()),
         ::testing::Values(shape{"plain", 3, 1, 64, dtype::f16, 0, 0},
             shape{"grouped_window", 8, 2, 32, dtype::bf16, 50, 0}, shape{"cap_odd_dim", 2, 2, 40, dtype::f32, 140, 20},
-            shape{"q8", 4, 1, 64, dtype::q8_0, 0, 0})),
+            shape{"q8", 4, 1, 64, dtype::q8_0, 0, 0}, shape{"latent", 16, 1, 48, dtype::f16, 0, 0, 32},
+            shape{"latent_q8", 5, 1, 96, dtype::q8_0, 0, 0, 64})),
     [](const auto& test) { return std::string(std::get<0>(test.param)->name) + "_" + std::get<1>(test.param).name; });
 
 /// A long context is cut along its pieces when threads would stand idle, and not on one thread: the bits are the same.
 TEST(long_context, cut_or_not) {
-    for (const ops* table : available_tables()) {
-        const shape s{"long", 4, 1, 16, dtype::f16, 0, 0};
-        story tale(s, 4800, 9);
-        const attention_params& p = tale.params();
-        paged_kv kv(p.kv, tale.n(), p.layer_offset, tale.random());
-        std::vector<floats> results;
-        for (const int threads : {1, 2, 3}) {
-            machine m(*table, threads, tale.n(), 64, p.n_heads, p.kv.head_dim);
-            const attention_seq all{0, tale.n(), 0, kv.blocks()}, last{0, 1, tale.n() - 1, kv.blocks()};
-            table->kv_store(m.ctx(), p.kv, p.layer_offset, &all, 1, tale.k(0), tale.v(0));
-            results.emplace_back(static_cast<std::size_t>(tale.q_width()));
-            table->attention(m.ctx(), p, &last, 1, tale.q(tale.n() - 1), results.back().data());
+    for (const ops* table : available_tables())
+        for (const int latent : {0, 16}) {
+            const shape s{"long", latent > 0 ? 16 : 4, 1, 16, dtype::f16, 0, 0, latent};
+            story tale(s, 4800, 9);
+            const attention_params& p = tale.params();
+            paged_kv kv(p.kv, tale.n(), p.layer_offset, tale.random());
+            std::vector<floats> results;
+            for (const int threads : {1, 2, 3}) {
+                machine m(*table, threads, tale.n(), 64, p.n_heads, p.kv.head_dim);
+                const attention_seq all{0, tale.n(), 0, kv.blocks()}, last{0, 1, tale.n() - 1, kv.blocks()};
+                table->kv_store(m.ctx(), p.kv, p.layer_offset, &all, 1, tale.k(0), tale.v(0));
+                results.emplace_back(static_cast<std::size_t>(tale.out_width()));
+                table->attention(m.ctx(), p, &last, 1, tale.q(tale.n() - 1), results.back().data());
+            }
+            EXPECT_TRUE(results[1].same_bits(results[0]) && results[2].same_bits(results[0])) << table->name;
         }
-        EXPECT_TRUE(results[1].same_bits(results[0]) && results[2].same_bits(results[0])) << table->name;
-    }
 }
 
 }  // namespace

@@ -43,8 +43,8 @@ bytes::bytes(std::size_t n) : n_(n), lines_((n + 63) / 64 + 1) { std::memset(lin
 machine::machine(
     const ops& table, int n_threads, std::int64_t max_rows, std::int64_t max_cols, int n_heads, int head_dim)
     : threads_(n_threads),
-      scratch_(table.scratch_bytes({max_rows, max_cols, n_heads, head_dim, n_threads})), context_{
-                                                                                           threads_, scratch_.span()} {}
+      scratch_(table.scratch_bytes({max_rows, max_cols, n_heads, head_dim, n_threads})), context_{threads_,
+                                                                                             scratch_.span()} {}
 
 paged_kv::paged_kv(const kv_geometry& g, int n_tokens, std::size_t offset, std::mt19937& random)
     : block_bytes_((offset + kv_layer_block_bytes(g) + 63) / 64 * 64),

@@ -26,11 +26,13 @@ executor_info draw_info(std::mt19937_64& random) {
         info.group_window.push_back(0);
         info.group_layers.push_back(2);
         info.group_block_bytes.push_back(static_cast<std::uint64_t>(pick(0, 1) ? 512 : 1024));
+        info.group_latent.push_back(pick(0, 1) ? 576 : 0);
     }
     if (layout >= 1) {
         info.group_window.push_back(pick(0, 1) ? 32 : pick(5, 70));
         info.group_layers.push_back(4);
         info.group_block_bytes.push_back(static_cast<std::uint64_t>(pick(0, 1) ? 1024 : 2048));
+        info.group_latent.push_back(0);
     }
     return info;
 }

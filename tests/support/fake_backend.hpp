@@ -39,6 +39,7 @@ class fake_backend final : public actors::backend {
             info_.group_window.push_back(w);
             info_.group_layers.push_back(options_.n_layers);
             info_.group_block_bytes.push_back(block_bytes);
+            info_.group_latent.push_back(0);
         }
         layout_ = actors::layout_of(info_);
     }

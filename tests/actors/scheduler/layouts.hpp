@@ -17,6 +17,13 @@ inline model::kv_layout full_layout(std::uint32_t per_segment = 4) {
     return l;
 }
 
+/// One group of latent attention, like deepseek2.
+inline model::kv_layout latent_layout(std::uint32_t per_segment = 4) {
+    model::kv_layout l = full_layout(per_segment);
+    l.groups[0].latent = 576;
+    return l;
+}
+
 /// Full attention and a window, like gemma3.
 inline model::kv_layout windowed_layout(std::int32_t window, std::uint32_t per_segment = 4) {
     model::kv_layout l = full_layout(per_segment);
@@ -45,6 +52,7 @@ inline executor_info info_of(
         i.group_window.push_back(g.window);
         i.group_layers.push_back(g.n_layers);
         i.group_block_bytes.push_back(g.block_bytes);
+        i.group_latent.push_back(g.latent);
     }
     return i;
 }

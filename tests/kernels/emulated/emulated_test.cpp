@@ -62,6 +62,10 @@ TEST_F(emulated, element_wise) {
         k.add(y, u.data(), length_of(x));
         k.softcap(y, length_of(x), 5.0f);
     });
+    expect_same([](const isa_kernels& k, floats& x, floats& u, float* y) {
+        std::copy_n(u.data(), u.size(), y);
+        k.add_scaled(y, x.data(), 0.7f, length_of(x));
+    });
     expect_same([](const isa_kernels& k, floats&, floats& u, float* y) {
         std::fill_n(y, u.size(), static_cast<float>(k.sum_squares(u.data(), length_of(u))));
     });
@@ -80,10 +84,13 @@ TEST_F(emulated, rope) {
 }
 
 TEST_F(emulated, attention_and_kv) {
+    struct {
+        int rows, latent;
+    } const cases[] = {{1, 0}, {3, 0}, {50, 0}, {1, 64}, {50, 64}};
     for (const dtype type : {dtype::f32, dtype::f16, dtype::bf16, dtype::q8_0})
-        for (const int rows : {1, 3, 50}) {
+        for (const auto [rows, latent] : cases) {
             attention_params p;
-            p.kv = {type, 2, 96};
+            p.kv = {type, 2, 96, latent};
             p.n_heads = 6;
             p.scale = 0.1f;
             p.softcap = rows == 3 ? 4.0f : 0.0f;
@@ -99,11 +106,11 @@ TEST_F(emulated, attention_and_kv) {
                 memory.emplace_back(p.kv, n, 0, order);
                 const attention_seq all{0, n, 0, memory.back().blocks()}, last{0, rows, 150, memory.back().blocks()};
                 cpu::kv_store(*isa, m.ctx(), p.kv, 0, &all, 1, k.data(), v.data());
-                results.emplace_back(q.size());
+                results.emplace_back(static_cast<std::size_t>(rows * p.n_heads * p.kv.value_dim()));
                 cpu::attention(*isa, m.ctx(), p, &last, 1, q.data(), results.back().data());
             }
             EXPECT_EQ(std::memcmp(memory[0].memory().data(), memory[1].memory().data(), memory[0].memory().size()), 0);
-            EXPECT_TRUE(results[0].same_bits(results[1])) << info(type).name << " " << rows;
+            EXPECT_TRUE(results[0].same_bits(results[1])) << info(type).name << " " << rows << " " << latent;
             EXPECT_TRUE(narrow.all_finite(results[0].data(), length_of(results[0])));
         }
 }
