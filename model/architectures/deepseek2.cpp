@@ -134,7 +134,7 @@ float deepseek2::read_rope(builder& b) {
     rope_ = b.read_rope(b.number_or("rope.freq_base", 1e4, 1.0, 1e12), scaling, head, kernels::rope_pairs::adjacent);
     double magnitude = 1;
     if (scaling.type == rope_scaling_type::yarn && scaling.log_multiplier > 0) {
-        rope_.magnitude = 1;
+        rope_.magnitude = scaling.attn_magnitude.value_or(1);
         magnitude = yarn_magnitude(scaling.factor, 10 * scaling.log_multiplier);  // stored as 0.1 mscale_all_dim
     }
     return static_cast<float>(magnitude * magnitude / std::sqrt(static_cast<double>(head)));

@@ -22,6 +22,7 @@ struct attention_case {
     int n_heads, n_kv_heads, head_dim, window;
     dtype type;
     int n_seqs, pos, n_rows;
+    int latent = 0;
 };
 
 constexpr attention_case cases[] = {
@@ -37,6 +38,9 @@ constexpr attention_case cases[] = {
     {"Llama 8B decode at 4096", 32, 8, 128, 0, dtype::f16, 1, 4096, 1},
     {"Llama 8B prompt 512", 32, 8, 128, 0, dtype::f16, 1, 0, 512},
     {"Gemma 2 decode q8_0 at 4096", 8, 4, 256, 0, dtype::q8_0, 1, 4096, 1},
+    {"V2-Lite decode at 600", 16, 1, 576, 0, dtype::f16, 1, 600, 1, 512},
+    {"V2-Lite decode at 4096", 16, 1, 576, 0, dtype::f16, 1, 4096, 1, 512},
+    {"V2-Lite prompt 512", 16, 1, 576, 0, dtype::f16, 1, 0, 512, 512},
 };
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -77,7 +81,7 @@ struct setup {
 
 void run(const setup& s, const attention_case& a) {
     attention_params p;
-    p.kv = {a.type, a.n_kv_heads, a.head_dim};
+    p.kv = {a.type, a.n_kv_heads, a.head_dim, a.latent};
     p.n_heads = a.n_heads;
     p.scale = 0.1f;
     p.window = a.window;
@@ -113,7 +117,7 @@ void run(const setup& s, const attention_case& a) {
         keys += a.window > 0 ? std::min(visible, a.window) : visible;
     }
     read = a.window > 0 ? std::min(length, a.window + a.n_rows) : length;
-    const double macs = 2.0 * keys * a.n_seqs * a.n_heads * a.head_dim;
+    const double macs = keys * a.n_seqs * a.n_heads * (a.head_dim + p.kv.value_dim());
     const double bytes_read = read * a.n_seqs * static_cast<double>(block) / kv_block_tokens;
     std::printf("%-28s %10.1f us %8.2f GMAC/s %8.2f GB/s\n", a.what, 1e6 * t, macs / t * 1e-9, bytes_read / t * 1e-9);
 }

@@ -118,6 +118,41 @@ void measure(const arguments& a, const linear_ops& ops, pool& threads, const mat
     }
 }
 
+/// Gate matrices of one DeepSeek-V2-Lite layer: n rows choose 6 of 64 experts of 1408 x 2048. GB/s of the matrices that
+/// were chosen.
+void measure_experts(const arguments& a, const linear_ops& ops, pool& threads, dtype type) {
+    constexpr std::int64_t count = 64, used = 6, rows = 1408, cols = 2048;
+    const std::size_t matrix = ops.packed_bytes(type, rows, cols);
+    buffer packed(matrix * count);
+    const buffer file(static_cast<std::size_t>(rows) * row_bytes(type, cols));
+    for (std::size_t m = 0; m < count; ++m) ops.pack(threads, type, rows, cols, file.data, packed.data + m * matrix);
+    const weight_stack w{type, count, rows, cols, packed.data};
+    for (const std::int64_t n : a.n) {
+        const auto slots = static_cast<std::size_t>(n * used);
+        std::vector<float> logits(static_cast<std::size_t>(n * count)), weight(slots);
+        std::vector<float> x(static_cast<std::size_t>(n * cols)), y(slots * rows);
+        std::vector<std::int32_t> slot(slots), row(slots), first(count + 1);
+        std::mt19937 random(1);
+        for (auto* values : {&logits, &x})
+            for (float& v : *values) v = std::uniform_real_distribution<float>(-1, 1)(random);
+        const buffer scratch(ops.stack_scratch_bytes(n * used * cols, count));
+        context c{threads, {scratch.data, scratch.bytes}};
+        const routing r{count, used, weight.data(), slot.data(), row.data(), first.data()};
+        route(c, {count, used}, logits.data(), n, r);
+        const auto met =
+            std::count_if(first.begin() + 1, first.end(), [&](const std::int32_t& f) { return f > *(&f - 1); });
+        const stack_job job{&w, y.data(), rows};
+        threads.begin_step();
+        const double s = best_time(
+            a.seconds, [&] { ops.stack(c, x.data(), cols, slot_map::experts(r, expert_input::rows), &job, 1); });
+        threads.end_step();
+        std::printf("V2-Lite experts    %-5.*s n %4lld, %2lld of 64 met  %9.1f us  %8.1f GMAC/s  %7.1f GB/s\n",
+            static_cast<int>(info(type).name.size()), info(type).name.data(), static_cast<long long>(n),
+            static_cast<long long>(met), s * 1e6, static_cast<double>(n * used * rows * cols) / s * 1e-9,
+            static_cast<double>(met) * static_cast<double>(matrix) / s * 1e-9);
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -126,5 +161,7 @@ int main(int argc, char** argv) {
     const linear_ops& ops = a.table == "avx512" ? avx512::linear : avx2::linear;
     for (const matrix_case& m : cases)
         if (a.only.empty() || a.only == info(m.type).name) measure(a, ops, threads, m);
+    for (const dtype type : {dtype::q4_0, dtype::q4_k})
+        if (a.only.empty() || a.only == info(type).name) measure_experts(a, ops, threads, type);
     return 0;
 }

@@ -22,6 +22,7 @@ class gguf_writer {
     void text(const std::string& key, const std::string& value) { add_value(key, 8, packed(value)); }
     void u32(const std::string& key, std::uint32_t value) { add_value(key, 4, raw(value)); }
     void f32(const std::string& key, float value) { add_value(key, 6, raw(value)); }
+    void flag(const std::string& key, bool value) { add_value(key, 7, raw(value)); }
     void texts(const std::string& key, const std::vector<std::string>& values) {
         std::string body = raw(std::uint32_t{8}) + raw(std::uint64_t{values.size()});
         for (const std::string& v : values) body += packed(v);

@@ -103,10 +103,12 @@ struct fault {
     std::string named;  ///< must be in the message
 };
 
-inline void expect_refused(const std::string& family, const std::vector<fault>& faults) {
-    ASSERT_TRUE(plan_of(small_model(family)).ok()) << family;
+/// `model` is fine, and refused as each fault says once that is in it.
+inline void expect_refused(const std::string& family, const gguf_writer& model, const std::vector<fault>& faults) {
+    const auto fine = plan_of(model);
+    ASSERT_TRUE(fine.ok()) << family << ": " << fine.error().message;
     for (const fault& f : faults) {
-        gguf_writer w = small_model(family);
+        gguf_writer w = model;
         f.make(w);
         const auto plan = plan_of(w);
         ASSERT_FALSE(plan.ok()) << family << ": " << f.what;
@@ -114,6 +116,10 @@ inline void expect_refused(const std::string& family, const std::vector<fault>& 
         EXPECT_NE(plan.error().message.find(f.named), std::string::npos)
             << family << ": " << f.what << ": " << plan.error().message;
     }
+}
+
+inline void expect_refused(const std::string& family, const std::vector<fault>& faults) {
+    expect_refused(family, small_model(family), faults);
 }
 
 inline fault number(const std::string& key, std::uint32_t value, errc code, const std::string& named) {

@@ -72,7 +72,7 @@ TEST_P(model_backend_on, samples_the_same_in_chunks_and_after_a_restart) {
     EXPECT_EQ(run(a, resumed, 50, 14, 64), std::vector<token_id>(expected.begin() + 10, expected.end()));
 }
 
-INSTANTIATE_TEST_SUITE_P(models, model_backend_on, ::testing::Values("llama.gguf", "gemma3.gguf"));
+INSTANTIATE_TEST_SUITE_P(models, model_backend_on, ::testing::Values("llama.gguf", "gemma3.gguf", "deepseek2-legacy.gguf"));
 
 TEST(model_backend, tells_what_the_scheduler_must_know) {
     auto a = tiny("llama.gguf");
@@ -86,6 +86,16 @@ TEST(model_backend, tells_what_the_scheduler_must_know) {
     EXPECT_EQ(i.model_hash.size(), 64u);
     EXPECT_NE(i.numerics_id.find("q8_0"), std::string::npos);
     EXPECT_EQ(layout_of(i), (*loaded)->layout());
+}
+
+TEST(model_backend, latents_are_in_the_layout_and_in_the_numerics_id) {
+    const auto loaded = load_model(tiny("deepseek2.gguf"))([](double) {});
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    const auto& i = (*loaded)->info();
+    EXPECT_EQ(i.group_latent, std::vector<std::int32_t>{192 + 32});
+    EXPECT_EQ(i.group_block_bytes, std::vector<std::uint64_t>{4 * 16 * (192 + 32) * 2});
+    EXPECT_EQ(layout_of(i), (*loaded)->layout());
+    EXPECT_NE(i.numerics_id.find("-latent224"), std::string::npos) << i.numerics_id;
 }
 
 TEST(model_backend, refuses_with_the_reason) {

@@ -49,6 +49,20 @@ TEST(KvManager, AsksForSegmentsAndUsesThemOnceCommitted) {
     kv.check({});
 }
 
+TEST(KvManager, LatentsAreHeldLikeFullAttention) {
+    EXPECT_EQ(layout_of(test::info_of(test::latent_layout(), 4)), test::latent_layout());
+    kv_manager kv(test::latent_layout(), 4);
+    auto a = fresh(kv);
+    grow_to(kv, a, 100);
+    EXPECT_EQ(a.groups[0].blocks.size(), 7u);
+    kv.publish(a, tokens_from(100, 96), 96);
+    kv.release(a);
+    sequence_kv b;
+    EXPECT_EQ(kv.adopt(b, kv.find(tokens_from(100, 96), 95)), 95) << "all but the token that must be computed";
+    kv.release(b);
+    kv.check({});
+}
+
 TEST(KvManager, PrepareAsksForAllSegmentsAtOnce) {
     kv_manager kv(windowed_layout(32), 8);
     kv.prepare(kv.need(100, 0, 16));  // 7 blocks; the window: (32 + 16) / 16 + 2 = 5

@@ -55,7 +55,8 @@ class prepared_batch {
 };
 
 TEST(step_memory, a_step_allocates_nothing) {
-    for (const char* name : {"tiny/llama.gguf", "tiny/gemma2.gguf", "tiny/gemma3.gguf", "tiny/phi3.gguf"})
+    for (const char* name : {"tiny/llama.gguf", "tiny/gemma2.gguf", "tiny/gemma3.gguf", "tiny/phi3.gguf",
+             "tiny/deepseek2.gguf", "tiny/deepseek2-mixed.gguf"})
         for (const kernels::ops* ops : kernels::available_tables()) {
             const loaded l = load_model(cache_path(name), *ops, kernels::dtype::f16);
             ASSERT_TRUE(l.m);

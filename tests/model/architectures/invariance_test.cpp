@@ -111,6 +111,16 @@ INSTANTIATE_TEST_SUITE_P(tiny, dense_invariance,
     ::testing::Values("gemma2", "mistral", "phi3", "qwen2", "qwen3", "smollm3"),
     [](const auto& info) { return std::string(info.param); });
 
+TEST(invariance, tiny_deepseek2_across_a_piece) {
+    for (const kernels::ops* ops : kernels::available_tables()) {
+        const bool slow_oracle = ops->name == "ref";
+        check_invariance(cache_path("tiny/deepseek2.gguf"), *ops, kernels::dtype::f16, slow_oracle ? 30 : 140, 64);
+        if (slow_oracle) continue;
+        check_invariance(cache_path("tiny/deepseek2-mixed.gguf"), *ops, kernels::dtype::q8_0, 48, 64);
+        check_invariance(cache_path("tiny/deepseek2-legacy.gguf"), *ops, kernels::dtype::bf16, 48, 64);
+    }
+}
+
 TEST(invariance, only_the_rows_asked_for_and_the_same_bits) {
     for (const kernels::ops* ops : kernels::available_tables()) {
         const loaded l = load_model(cache_path("tiny/gemma3.gguf"), *ops, kernels::dtype::f16);
