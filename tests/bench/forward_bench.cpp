@@ -70,6 +70,24 @@ kernels::ops instrumented() {
         timed clock(seconds.try_emplace(name).first->first.c_str());
         table->linear(c, x, n, cols, jobs, n_jobs);
     };
+    t.linear_heads = [](context& c, const float* x, std::int64_t ldx, std::int64_t n, const weight_stack& w, float* y,
+                         std::int64_t ldy) {
+        timed clock("linear_heads");
+        table->linear_heads(c, x, ldx, n, w, y, ldy);
+    };
+    t.linear_experts = [](context& c, const float* x, expert_input input, const routing& r, const expert_job* jobs,
+                           int n_jobs) {
+        timed clock("linear_experts");
+        table->linear_experts(c, x, input, r, jobs, n_jobs);
+    };
+    t.route = [](context& c, const router_params& p, const float* logits, std::int64_t n, const routing& r) {
+        timed clock("route");
+        table->route(c, p, logits, n, r);
+    };
+    t.combine = [](context& c, const routing& r, const float* parts, std::int64_t n, std::int64_t dim, float* y) {
+        timed clock("combine");
+        table->combine(c, r, parts, n, dim, y);
+    };
     t.kv_store = [](context& c, const kv_geometry& kv, std::size_t offset, const attention_seq* seqs, int n,
                      const float* k, const float* v) {
         timed clock("kv_store");
