@@ -78,7 +78,8 @@ TEST(tiny_mistakes, llama_and_qwen) {
 
 TEST(tiny_mistakes, gemma) {
     for (const std::uint32_t window : {15u, 17u, 4095u})
-        expect_seen("gemma2", "another window", [=](auto& m) { m.set("gemma2.attention.sliding_window", window); });
+        expect_seen("gemma2", fmt::format("window {}", window).c_str(),
+            [=](auto& m) { m.set("gemma2.attention.sliding_window", window); });
     expect_seen("gemma2", "no attention cap", [](auto& m) { m.set("gemma2.attn_logit_softcapping", 0.0f); });
     expect_seen("gemma2", "no final cap", [](auto& m) { m.set("gemma2.final_logit_softcapping", 0.0f); });
     expect_seen("gemma3", "window 17", [](auto& m) { m.set("gemma3.attention.sliding_window", 17u); });
