@@ -21,6 +21,15 @@ class CommandLine(unittest.TestCase):
         seeded = ["generate", "-m", SMOLLM2, "-p", "Once", "-n", "12", "--temperature", "1.5", "--seed"]
         self.assertEqual(run(*seeded, "5"), run(*seeded, "5"))
 
+    def test_deepseek2(self):
+        """Both forms of latent attention through the whole executor; the plan names the latents."""
+        forms = [TINY.replace("llama.gguf", name) for name in ("deepseek2.gguf", "deepseek2-legacy.gguf")]
+        texts = [run("generate", "-m", form, "-p", "the", "-n", "24", "--temperature", "1", "--seed", "3") for form in forms]
+        self.assertGreater(len(texts[0]), 10)
+        self.assertEqual(texts[0], texts[1])
+        groups = json.loads(run("inspect", forms[1], "--plan", "-c", "1000", "--json"))["plan"]["kv_groups"]
+        self.assertEqual(groups, [{"window": 0, "layers": 4, "latent": 224, "block_bytes": 4 * 16 * 224 * 2}])
+
     def test_inspect(self):
         facts = json.loads(run("inspect", TINY, "--json"))
         self.assertEqual(facts["model"]["architecture"], "llama")
