@@ -44,6 +44,14 @@ int bench(const bench_options& o);
 /// "512", "1,2,4", "16-64+16", "1-8*2" as llama-bench reads them.
 result<std::vector<std::int64_t>> parse_range_list(const std::string& text);
 
+struct quantize_arguments {
+    std::vector<std::string> words;  ///< IN [OUT] TYPE [THREADS]
+    bool allow_requantize = false, leave_output_tensor = false, pure = false, dry_run = false;
+    std::string imatrix, output_tensor_type, token_embedding_type;
+    std::vector<std::string> include_weights, exclude_weights, tensor_types;
+};
+int quantize(const quantize_arguments& a);
+
 struct inspect_options {
     std::string model, kv_type = "f16";
     bool plan = false, json = false;

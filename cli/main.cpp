@@ -7,6 +7,7 @@
 
 #include "cli/commands.hpp"
 #include "core/options.hpp"
+#include "model/quant/file_type.hpp"
 
 namespace troupe::cli {
 namespace {
@@ -196,6 +197,37 @@ struct inspect_command {
     inspect_options o;
 };
 
+struct quantize_command {
+    explicit quantize_command(CLI::App& top)
+        : app(top.add_subcommand("quantize", "A GGUF model in other types, as llama-quantize does it.")) {
+        app->add_option(
+               "words", o.words, "IN [OUT] TYPE [THREADS]; TYPE is one of " + model::file_type_names() + ", COPY.")
+            ->required()
+            ->expected(2, 4)
+            ->type_name("WORD");
+        app->add_flag("--allow-requantize", o.allow_requantize, "Quantize what is quantized already; loses quality.");
+        app->add_flag("--leave-output-tensor", o.leave_output_tensor, "Keep output.weight as it is.");
+        app->add_flag("--pure", o.pure, "No mix: every matrix gets the same type.");
+        app->add_flag("--dry-run", o.dry_run, "Report types and sizes, write nothing.");
+        const auto text = [&](const char* name, std::string& to, const char* help, const char* kind) {
+            app->add_option(name, to, help)->type_name(kind);
+        };
+        text("--imatrix", o.imatrix, "Importance matrix: llama-imatrix's GGUF or its older format.", "FILE");
+        text("--output-tensor-type", o.output_tensor_type, "Type of output.weight.", "TYPE");
+        text("--token-embedding-type", o.token_embedding_type, "Type of token_embd.weight.", "TYPE");
+        const auto texts = [&](const char* name, std::vector<std::string>& to, const char* help, const char* kind) {
+            app->add_option(name, to, help)->type_name(kind)->expected(1)->take_all();
+        };
+        texts("--include-weights", o.include_weights,
+            "Use the matrix only for tensors whose name contains this; repeatable.", "TEXT");
+        texts("--exclude-weights", o.exclude_weights, "Do not use it for these; repeatable.", "TEXT");
+        texts(
+            "--tensor-type", o.tensor_types, "Type of the tensors whose name contains NAME; repeatable.", "NAME=TYPE");
+    }
+    CLI::App* app;
+    quantize_arguments o;
+};
+
 /// llama-bench spells two of its flags with one dash and several letters, which CLI11 reads as bundles.
 std::vector<std::string> words_of(int argc, char** argv) {
     std::vector<std::string> words(argv + 1, argv + argc);
@@ -221,7 +253,8 @@ int run(int argc, char** argv) {
     generate_command generate_(app);
     bench_command bench_(app);
     inspect_command inspect_(app);
-    for (const auto* name : {"perplexity", "quantize", "doctor"})
+    quantize_command quantize_(app);
+    for (const auto* name : {"perplexity", "doctor"})
         app.add_subcommand(name, "Not available in this version.")->allow_extras();
     try {
         std::reverse(words.begin(), words.end());
@@ -235,6 +268,7 @@ int run(int argc, char** argv) {
     if (*generate_.app) return generate_.run();
     if (*bench_.app) return bench_.run();
     if (*inspect_.app) return inspect(inspect_.o);
+    if (*quantize_.app) return quantize(quantize_.o);
     return report(fail(
         errc::usage, fmt::format("'{}' is not available in this version", app.get_subcommands().front()->get_name())));
 }

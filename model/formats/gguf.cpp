@@ -146,6 +146,7 @@ class parsed_gguf final : public gguf_file {
     std::span<const model_tensor> tensors() const override { return file_.tensors; }
     const model_tensor* tensor(std::string_view name) const override;
     std::vector<region> regions() const override;
+    std::vector<std::pair<std::string, std::string>> packed_values() const override;
 
  private:
     const gguf_value* find(std::string_view key) const {
@@ -270,6 +271,18 @@ std::vector<model_file::region> parsed_gguf::regions() const {
     for (const model_tensor& t : file_.tensors)
         data_begin = std::min(data_begin, static_cast<std::uint64_t>(t.data.data() - bytes_.data()));
     return {{bytes_.first(data_begin), bytes_.subspan(data_begin)}};
+}
+
+std::vector<std::pair<std::string, std::string>> parsed_gguf::packed_values() const {
+    std::vector<std::pair<std::string, std::string>> all;
+    for (const gguf_value& v : file_.values) {
+        std::string packed = detail::packed(static_cast<std::uint32_t>(v.type));
+        if (v.type == gguf_type::array)
+            packed += detail::packed(static_cast<std::uint32_t>(v.element)) + detail::packed(v.count);
+        all.emplace_back(
+            v.key, v.type == gguf_type::string ? packed + detail::packed(text_of(v)) : packed.append(text_of(v)));
+    }
+    return all;
 }
 
 const model_tensor* parsed_gguf::tensor(std::string_view name) const {

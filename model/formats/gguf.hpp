@@ -15,6 +15,8 @@ class gguf_file : public model_file {
     static result<std::shared_ptr<const gguf_file>> parse(std::span<const std::byte> bytes);
 
     virtual std::uint32_t version() const = 0;
+    /// Key, and type and value as they stand in the file; in file order.
+    virtual std::vector<std::pair<std::string, std::string>> packed_values() const = 0;
 };
 
 }  // namespace troupe::model

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <type_traits>
 #include <unordered_map>
 
 #include "model/formats/gguf.hpp"
@@ -37,6 +38,17 @@ template <class T> T load_le(const std::byte* at) {
     T value;
     std::memcpy(&value, at, sizeof value);
     return value;
+}
+
+/// Little-endian bytes of a number; a string with its length before it.
+template <class T>
+requires std::is_arithmetic_v<T> std::string packed(T value) {
+    std::string bytes(sizeof value, '\0');
+    std::memcpy(bytes.data(), &value, sizeof value);
+    return bytes;
+}
+inline std::string packed(std::string_view text) {
+    return packed(static_cast<std::uint64_t>(text.size())).append(text);
 }
 
 result<gguf_contents> parse_gguf(std::span<const std::byte> bytes);
