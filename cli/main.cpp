@@ -216,7 +216,7 @@ struct quantize_command {
         text("--output-tensor-type", o.output_tensor_type, "Type of output.weight.", "TYPE");
         text("--token-embedding-type", o.token_embedding_type, "Type of token_embd.weight.", "TYPE");
         const auto texts = [&](const char* name, std::vector<std::string>& to, const char* help, const char* kind) {
-            app->add_option(name, to, help)->type_name(kind)->expected(1)->take_all();
+            app->add_option(name, to, help)->type_name(kind)->allow_extra_args(false);
         };
         texts("--include-weights", o.include_weights,
             "Use the matrix only for tensors whose name contains this; repeatable.", "TEXT");

@@ -44,3 +44,18 @@ build_troupe() {
   ninja -C "$build" "$@" >&2
 }
 cmake_options=()
+
+# build_peer TARGET: mainline llama.cpp outside the repository, from the sdist of llama-cpp-python on PyPI; sets $peers.
+build_peer() {
+  peers=${XDG_CACHE_HOME:-$HOME/.cache}/troupe/peers
+  [[ -x $peers/build/bin/$1 ]] && return 0
+  ensure_venv
+  mkdir -p "$peers"
+  if [[ ! -f $peers/build/build.ninja ]]; then
+    tar xzf "$("$python" "$root/scripts/fetch_test_data" --sdist)" -C "$peers"
+    cmake -S "$(echo "$peers"/llama_cpp_python-*/vendor/llama.cpp)" -B "$peers/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+      -DLLAMA_CURL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_TOOLS=ON \
+      -DGGML_NATIVE=ON >&2
+  fi
+  ninja -C "$peers/build" "$1" >&2
+}

@@ -1,6 +1,8 @@
 """generate, bench and inspect from outside."""
 import json
+import os
 import subprocess
+import tempfile
 import unittest
 
 from support import BINARY, SMOLLM2, TINY
@@ -46,6 +48,27 @@ class CommandLine(unittest.TestCase):
         for r in rows:
             self.assertEqual(len(r["samples_ns"]), 2)
             self.assertGreater(r["avg_ts"], 0)
+
+    def test_quantize(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "out.gguf")
+            text = run("quantize", TINY, out, "q4_k_m", "2")
+            self.assertIn("converting to q6_k", text)
+            self.assertRegex(text, r"quant size  = +\d+\.\d+ MiB \(\d\.\d\d BPW\)")
+            self.assertIn("general.file_type = 15", run("inspect", out))
+            run("generate", "-m", out, "-p", "abc", "-n", "2", "--temperature", "0")
+            run("quantize", "--tensor-type", "attn_q=q8_0", "--pure", TINY, out, "Q4_0")
+            self.assertRegex(run("inspect", out), r"blk\.0\.attn_q\.weight +q8_0")
+            run("quantize", out, os.path.join(folder, "copy.gguf"), "COPY")
+            os.remove(out)
+            for words, code in ((["nothing.gguf", out, "Q4_0"], 4), ([TINY, out, "Q9_X"], 2), ([TINY, out, "Q4_0", "-1"], 2),
+                                ([TINY, os.path.join(folder, "no", "out.gguf"), "Q4_0"], 1),
+                                ([os.path.join(folder, "copy.gguf"), out, "Q8_0"], 4),
+                                (["--imatrix", TINY, TINY, out, "Q4_0"], 4), ([TINY], 2)):
+                r = subprocess.run([BINARY, "quantize", *words], capture_output=True, text=True, timeout=60)
+                self.assertEqual(r.returncode, code, (words, r.stderr))
+                self.assertTrue(r.stderr.startswith("troupe: "), r.stderr)
+            self.assertEqual(os.listdir(folder), ["copy.gguf"])
 
     def test_version_and_help(self):
         self.assertRegex(run("--version"), r"^\d+\.\d+\.\d+")

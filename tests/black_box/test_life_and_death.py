@@ -77,7 +77,7 @@ class LifeAndDeath(unittest.TestCase):
         self.assertEqual(run("serve", "-m", "x", "--port", "99999")[0], 2)
         self.assertEqual(run("serve", "-m", SMOLLM2, "--host", "0.0.0.0")[0], 2)
         self.assertEqual(run("nonsense")[0], 2)
-        self.assertEqual(run("quantize", "a", "b", "Q4_0")[0], 2)
+        self.assertEqual(run("quantize", "a", "b", "Q9")[0], 2)
         with Server() as server:
             code, last = run("serve", "-m", SMOLLM2, "--port", str(server.port), "--data-dir", server.folder + "-other")
             self.assertEqual(code, 3, last)
