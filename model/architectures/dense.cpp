@@ -56,7 +56,8 @@ const rotary* dense_decoder::add_rope(builder& b, double default_base, kernels::
 }
 
 const rotary* dense_decoder::add_rope(builder& b, rope_spec spec) {
-    rotary& r = ropes_.emplace_back(std::move(spec));
+    ropes_.push_back({std::move(spec)});  // in place it needs a constructor (clang 14)
+    rotary& r = ropes_.back();
     b.activation(r.angles, 2 * r.spec.half());
     return &r;
 }
