@@ -82,12 +82,13 @@ result<gguf_output> gguf_output::create(const std::filesystem::path& path, const
     std::erase_if(values, [&](const auto& v) {
         return std::find(changes.removed_.begin(), changes.removed_.end(), v.first) != changes.removed_.end();
     });
-    for (const auto& [key, value] : changes.values_) {
-        const auto found = std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.first == key; });
+    for (const auto& change : changes.values_) {
+        const auto found =
+            std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.first == change.first; });
         if (found == values.end())
-            values.emplace_back(key, value);
+            values.push_back(change);
         else
-            found->second = value;
+            found->second = change.second;
     }
     std::string head = "GGUF" + packed(std::uint32_t{3}) + packed(std::uint64_t{tensors.size()}) +
                        packed(std::uint64_t{values.size()});
