@@ -30,6 +30,9 @@ constexpr std::array<dtype_info, n_types> infos{{
     {dtype::iq4_nl, "iq4_nl", 32, 18, true},
     {dtype::iq4_xs, "iq4_xs", 256, 136, true},
     {dtype::mxfp4, "mxfp4", 32, 17, true},
+    {dtype::awq_32, "awq_32", 32, 20, true},
+    {dtype::awq_64, "awq_64", 64, 36, true},
+    {dtype::awq_128, "awq_128", 128, 68, true},
 }};
 
 constexpr bool rows_match_enum() {
@@ -200,6 +203,16 @@ void block_iq4_xs(const std::byte* b, float* y) {
 /// exponent (1), 16 bytes of level names.
 void block_mxfp4(const std::byte* b, float* y) { named_levels(b + 1, mxfp4_levels, mxfp4_scale(byte_at(b, 0)), y); }
 
+/// d (2), zero (1), unused (1), then 16 bytes for each 32 values, nibbles as in q4_0: (level - zero) * d, exact in f32.
+template <int Group> void block_awq(const std::byte* b, float* y) {
+    const float d = half_at(b);
+    const int zero = byte_at(b, 2);
+    for (int i = 0; i < Group; ++i) {
+        const int pair = byte_at(b, 4 + i / 32 * 16 + i % 16);
+        y[i] = static_cast<float>((i % 32 < 16 ? pair & 15 : pair >> 4) - zero) * d;
+    }
+}
+
 void one_f32(const std::byte* b, float* y) { std::memcpy(y, b, sizeof *y); }
 void one_f16(const std::byte* b, float* y) { *y = half_at(b); }
 void one_bf16(const std::byte* b, float* y) { *y = bfloat_to_float(u16_at(b)); }
@@ -264,6 +277,12 @@ void dequantize(dtype type, const std::byte* src, std::int64_t n, float* dst) {
         return each_block<block_iq4_xs>(t, src, n, dst);
     case dtype::mxfp4:
         return each_block<block_mxfp4>(t, src, n, dst);
+    case dtype::awq_32:
+        return each_block<block_awq<32>>(t, src, n, dst);
+    case dtype::awq_64:
+        return each_block<block_awq<64>>(t, src, n, dst);
+    case dtype::awq_128:
+        return each_block<block_awq<128>>(t, src, n, dst);
     case dtype::count_:
         break;
     }

@@ -27,6 +27,9 @@ enum class dtype : std::uint8_t {
     iq4_nl,
     iq4_xs,
     mxfp4,
+    awq_32,  ///< AutoAWQ's 4 bits with a scale and a zero for 32, 64 or 128 values; no type of GGUF
+    awq_64,
+    awq_128,
     count_
 };
 

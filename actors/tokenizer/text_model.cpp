@@ -50,6 +50,10 @@ std::int64_t changed_at(const std::string& path) {
 model_spec parse_model_spec(const std::string& spec) {
     const auto at = spec.find('=');
     if (at != std::string::npos && at > 0 && spec.find('/') > at) return {spec.substr(0, at), spec.substr(at + 1)};
+    std::error_code ec;
+    const auto whole = std::filesystem::weakly_canonical(spec, ec);
+    // A folder's name may hold dots ("Llama-3.1-8B"); only a file's ends in one.
+    if (!ec && std::filesystem::is_directory(whole, ec)) return {whole.filename().string(), spec};
     return {std::filesystem::path(spec).stem().string(), spec};
 }
 

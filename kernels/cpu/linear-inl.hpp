@@ -96,6 +96,19 @@ struct centred_format : plain_levels {
     }
 };
 
+/// awq_*: d * (level - zero), one scale and zero for Subs blocks. d * zero (11 + 4 bits) is exact.
+template <int Subs>
+struct awq_format : plain_levels {
+    static constexpr int bits = 4, subs = Subs, value_bytes = vector_bytes * 4, scale_bytes = 3 * lanes;
+    using dot = dot32<4>;
+    vf d, m;
+    TROUPE_INLINE void open(const std::byte* s) { d = load_half(s), m = mul(d, load_u8(s + 2 * lanes)); }
+    TROUPE_INLINE void select(const std::byte*, int) {}
+    TROUPE_INLINE vf finish(vf acc, const dot& s, const act_block& a) const {
+        return fnma(m, broadcast(a.d_sum), accumulate(acc, d, a, s.sum[0], s.sum[1]));
+    }
+};
+
 /// q4_1, q5_1: d * level + m.
 template <int Bits>
 struct affine_format : plain_levels {
@@ -322,7 +335,8 @@ inline constexpr linear_kernels kernel_set_of_isa = {lanes, offset_q8, quantize_
         quantized_rows<affine_format<4>>, quantized_rows<q8_0_format>, quantized_rows<k_format<4>>,
         quantized_rows<k_format<5>>, quantized_rows<k_signed_format<6, 32>>, quantized_rows<centred_format<5>>,
         quantized_rows<affine_format<5>>, quantized_rows<q2_k_format>, quantized_rows<k_signed_format<4, 4>>,
-        quantized_rows<iq4_nl_format>, quantized_rows<iq4_xs_format>, quantized_rows<mxfp4_format>}};
+        quantized_rows<iq4_nl_format>, quantized_rows<iq4_xs_format>, quantized_rows<mxfp4_format>,
+        quantized_rows<awq_format<1>>, quantized_rows<awq_format<2>>, quantized_rows<awq_format<4>>}};
 static_assert(static_cast<int>(dtype::f32) == 0 &&
               static_cast<int>(dtype::f16) == 1 &&
               static_cast<int>(dtype::bf16) == 2 &&
@@ -339,4 +353,7 @@ static_assert(static_cast<int>(dtype::f32) == 0 &&
               static_cast<int>(dtype::iq4_nl) == 13 &&
               static_cast<int>(dtype::iq4_xs) == 14 &&
               static_cast<int>(dtype::mxfp4) == 15 &&
-              static_cast<int>(dtype::count_) == 16);
+              static_cast<int>(dtype::awq_32) == 16 &&
+              static_cast<int>(dtype::awq_64) == 17 &&
+              static_cast<int>(dtype::awq_128) == 18 &&
+              static_cast<int>(dtype::count_) == 19);

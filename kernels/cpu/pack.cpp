@@ -15,8 +15,6 @@ constexpr int k_block = 256;   // values in a block of the K formats
 constexpr int sub_block = 32;  // values that share an activation scale
 constexpr int k_subs = k_block / sub_block;
 
-bool is_k(dtype t) { return info(t).block_values == k_block; }
-
 std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
 /// Bytes of scales for one row: per 32 values, or per 256 for the K formats.
@@ -27,6 +25,10 @@ int row_scale_bytes(dtype t) {
     case dtype::q8_0:
     case dtype::iq4_nl:
         return 2;
+    case dtype::awq_32:
+    case dtype::awq_64:
+    case dtype::awq_128:
+        return 3;
     case dtype::q4_1:
     case dtype::q5_1:
     case dtype::mxfp4:
@@ -57,6 +59,9 @@ int row_level_bytes(dtype t) {
     case dtype::iq4_nl:
     case dtype::iq4_xs:
     case dtype::mxfp4:
+    case dtype::awq_32:
+    case dtype::awq_64:
+    case dtype::awq_128:
         return 16;
     case dtype::q5_0:
     case dtype::q5_1:
@@ -110,6 +115,10 @@ void read_levels(dtype t, const u8* b, int sub, bool offset_q8, u8 q[32]) {
         return read_split_nibbles(b + 8 + 16 * sub, q);
     case dtype::mxfp4:
         return read_split_nibbles(b + 1, q);
+    case dtype::awq_32:
+    case dtype::awq_64:
+    case dtype::awq_128:
+        return read_split_nibbles(b + 4 + 16 * sub, q);
     case dtype::q2_k:
         return fill(q, [&, qs = b + 16 + sub / 4 * 32](int i) { return (qs[i] >> sub % 4 * 2) & 3; });
     case dtype::q3_k:
@@ -167,6 +176,12 @@ void write_scales(dtype t, const u8* b, int lanes, int lane, u8* out) {
         std::memcpy(out + 2 * lane, b + 108, 2);
         for (int j = 0; j < 2 * k_subs; ++j) out[f16_row + j * lanes + lane] = static_cast<u8>(q3_k_scale(b + 96, j));
         break;
+    case dtype::awq_32:
+    case dtype::awq_64:
+    case dtype::awq_128:
+        std::memcpy(out + 2 * lane, b, 2);
+        out[f16_row + lane] = b[2];
+        break;
     case dtype::q4_1:
     case dtype::q5_1:
         std::memcpy(out + 2 * lane, b, 2);
@@ -218,7 +233,7 @@ void write_levels(dtype t, const u8 q[32], int lanes, int lane, u8* out) {
 
 void pack_quantized_row(dtype t, std::int64_t cols, int lanes, int lane, bool offset_q8, const std::byte* src,
     std::byte* scales, std::byte* values) {
-    const int values_per_block = is_k(t) ? k_block : sub_block;
+    const int values_per_block = info(t).block_values;
     const auto file_block = static_cast<std::int64_t>(row_bytes(t, values_per_block));
     for (std::int64_t k = 0; k < cols; k += values_per_block) {
         const u8* b = reinterpret_cast<const u8*>(src) + k / values_per_block * file_block;
@@ -248,7 +263,7 @@ packed_group packed_group_layout(dtype t, std::int64_t cols, int lanes) {
         return {0, round_up(cols * lanes * size, 64)};
     }
     CHECK(cols % info(t).block_values == 0, "a row is whole blocks");
-    const std::int64_t scales = round_up(cols / (is_k(t) ? k_block : sub_block) * row_scale_bytes(t) * lanes, 64);
+    const std::int64_t scales = round_up(cols / info(t).block_values * row_scale_bytes(t) * lanes, 64);
     return {scales, round_up(scales + cols / sub_block * row_level_bytes(t) * lanes, 64)};
 }
 

@@ -12,6 +12,7 @@
 //                          (of each 16 values)
 //           q3_k q6_k      a block of 256: f16 d[lanes], then 8 times i8 scale[2][lanes] (of each 16 values)
 //           iq4_xs         a block of 256: f16 d[lanes], then 8 times i8 scale[lanes]
+//           awq_*          a block of 32, 64 or 128: f16 d[lanes], u8 zero[lanes]
 //   values  f32 f16 bf16   for each column: value[lanes]
 //           q8_0           a block of 32: 8 quads; a quad is 4 consecutive columns of each row, byte 4 * row + column
 //           others         a block of 32: 4 vectors of low nibbles, vector p = quad 2p | quad 2p + 1 << 4;

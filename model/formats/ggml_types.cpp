@@ -25,7 +25,7 @@ constexpr std::array<supported_type, 16> supported = {
     {{0, dtype::f32}, {1, dtype::f16}, {30, dtype::bf16}, {2, dtype::q4_0}, {3, dtype::q4_1}, {6, dtype::q5_0},
         {7, dtype::q5_1}, {8, dtype::q8_0}, {10, dtype::q2_k}, {11, dtype::q3_k}, {12, dtype::q4_k}, {13, dtype::q5_k},
         {14, dtype::q6_k}, {20, dtype::iq4_nl}, {23, dtype::iq4_xs}, {39, dtype::mxfp4}}};
-static_assert(supported.size() == static_cast<std::size_t>(dtype::count_));
+static_assert(supported.size() == static_cast<std::size_t>(dtype::awq_32), "the types behind it have no number");
 
 }  // namespace
 

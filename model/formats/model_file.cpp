@@ -2,6 +2,7 @@
 #include "model/formats/model_file.hpp"
 
 #include "model/formats/gguf.hpp"
+#include "model/formats/hf_folder.hpp"
 
 namespace troupe::model {
 
@@ -23,6 +24,8 @@ std::span<const std::byte> model_tensor::contents(std::vector<std::byte>& buffer
 }
 
 result<std::shared_ptr<const model_file>> model_file::open(const std::filesystem::path& path) {
+    std::error_code failure;
+    if (std::filesystem::is_directory(path, failure)) return open_hf_folder(path);
     TROUPE_TRY(auto file, gguf_file::open(path));
     return std::shared_ptr<const model_file>(std::move(file));
 }

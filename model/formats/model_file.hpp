@@ -43,7 +43,7 @@ struct model_tensor {
 
 class model_file {
  public:
-    /// A GGUF file. model_missing if it cannot be opened.
+    /// A GGUF file, or a folder as Hugging Face keeps models. model_missing if it cannot be opened.
     static result<std::shared_ptr<const model_file>> open(const std::filesystem::path& path);
     virtual ~model_file() = default;
 

@@ -1,9 +1,11 @@
 // Byte-level BPE: text is cut by the model's pre-tokenizer, bytes become tokens, and ranked pairs of tokens merge.
 #include <array>
 
+#include "model/tokenizer_keys.hpp"
 #include "model/tokenizers/families.hpp"
 #include "model/tokenizers/flat_map.hpp"
 #include "model/tokenizers/merge.hpp"
+#include "model/tokenizers/merge_table.hpp"
 #include "model/tokenizers/piece_cache.hpp"
 #include "model/tokenizers/pretokenizer.hpp"
 #include "model/tokenizers/tokenizer_base.hpp"
@@ -12,8 +14,6 @@
 namespace troupe::model {
 
 namespace {
-
-error malformed(std::string what) { return fail(errc::model_malformed, "malformed tokenizer: " + std::move(what)); }
 
 /// GPT-2 writes each byte as a printable character: these bytes as themselves, the others from U+0100 on in order.
 constexpr bool writes_itself(int byte) {
@@ -55,41 +55,10 @@ std::string bpe_piece(std::string_view text, token_kind kind) {
     return literal ? std::string(text) : decode_bytes(text);
 }
 
-using merge_table = flat_map<merge_target>;
-
-std::uint64_t pair_key(token_id left, token_id right) {
-    return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
-}
-
-result<merge_table> load_merges(const model_file& file, const vocabulary& words) {
-    TROUPE_TRY(const auto merges, file.get_strings("tokenizer.ggml.merges"));
-    if (!merges) return malformed("a gpt2 tokenizer needs tokenizer.ggml.merges");
-    string_index ids(words.texts.size());
-    for (token_id id = 0; id < words.size(); ++id) ids.insert(words.texts[static_cast<std::size_t>(id)], id);
-    merge_table table(merges->size());
-    std::string joined;
-    for (std::size_t rank = 0; rank < merges->size(); ++rank) {
-        const auto merge = (*merges)[rank];
-        // The first character may itself be a space in vocabularies that do not escape it.
-        const auto space = merge.find(' ', 1);
-        if (space == std::string_view::npos) return malformed("merge " + std::to_string(rank) + " is no pair");
-        joined.assign(merge.substr(0, space)).append(merge.substr(space + 1));
-        const auto left = ids.find(merge.substr(0, space));
-        const auto right = ids.find(merge.substr(space + 1));
-        const auto whole = ids.find(joined);
-        if (left < 0 || right < 0 || whole < 0)
-            return malformed("merge " + std::to_string(rank) + " names a token the vocabulary does not have");
-        // Text could otherwise grow into a control token that nobody may write.
-        if (words.trusted_only(whole)) return malformed("merge " + std::to_string(rank) + " makes a control token");
-        table.insert(pair_key(left, right), {static_cast<std::uint32_t>(rank), whole});
-    }
-    return table;
-}
-
 class bpe_tokenizer final : public tokenizer_base {
  public:
-    bpe_tokenizer(vocabulary words, const pretokenizer& pre, merge_table merges)
-        : tokenizer_base(std::move(words), std::string(pre.name)), pre_(pre), merges_(std::move(merges)) {
+    bpe_tokenizer(vocabulary words, const pretokenizer& pre, bool nfc, merge_table merges)
+        : tokenizer_base(std::move(words), std::string(pre.name)), pre_(pre), nfc_(nfc), merges_(std::move(merges)) {
         byte_ids_.fill(-1);
         if (pre_.ignore_merges) whole_pieces_ = string_index(this->words().texts.size());
         for (token_id id = 0; id < n_tokens(); ++id) {
@@ -103,7 +72,9 @@ class bpe_tokenizer final : public tokenizer_base {
     std::string_view type_name() const override { return "bpe"; }
 
  protected:
-    void encode_fragment(std::string_view text, bool, std::vector<token_id>& out) const override {
+    void encode_fragment(std::string_view text, const fragment_place&, std::vector<token_id>& out) const override {
+        const std::string composed = nfc_ ? utf8::compose(text) : std::string();
+        if (nfc_) text = composed;
         std::vector<std::uint32_t> ends;
         std::vector<std::uint32_t> spare;
         pre_.split(text, ends, spare);
@@ -127,9 +98,7 @@ class bpe_tokenizer final : public tokenizer_base {
         for (std::uint32_t i = 0; i < piece.size(); ++i)
             symbols.push_back({i, 1, byte_ids_[static_cast<std::uint8_t>(piece[i])]});
         merge_symbols(scratch, [this](const symbol& left, const symbol& right) {
-            if (left.id < 0 || right.id < 0) return merge_target{};
-            const auto* target = merges_.find(pair_key(left.id, right.id));
-            return target ? *target : merge_target{};
+            return find_merge(merges_, left, right);
         });
         for (const auto& merged : symbols) {
             // Some vocabularies lack bytes that well-formed text hardly ever holds.
@@ -138,7 +107,8 @@ class bpe_tokenizer final : public tokenizer_base {
         }
     }
 
-    const pretokenizer& pre_;
+    pretokenizer pre_;
+    bool nfc_;  ///< text is composed (Unicode NFC) before it is cut
     merge_table merges_;
     std::array<token_id, 256> byte_ids_;  ///< -1: the vocabulary has no token for the byte
     string_index whole_pieces_;           ///< with ignore_merges only
@@ -157,7 +127,13 @@ result<std::shared_ptr<const tokenizer>> load_bpe(const model_file& file) {
             "unsupported pre-tokenizer '" + std::string(*name) + "'; supported are " + pretokenizer::known_names());
     TROUPE_TRY(auto words, load_vocabulary(file, {.piece_of = bpe_piece, .adds_bos = pre->adds_bos}));
     TROUPE_TRY(auto merges, load_merges(file, words));
-    return std::shared_ptr<const tokenizer>(std::make_shared<bpe_tokenizer>(std::move(words), *pre, std::move(merges)));
+    TROUPE_TRY(const auto nfc, file.get_bool(tokenizer_keys::nfc));
+    TROUPE_TRY(const auto whole, file.get_bool(tokenizer_keys::ignore_merges));
+    pretokenizer rules = *pre;
+    rules.ignore_merges = whole.value_or(pre->ignore_merges);
+    auto loaded = std::make_shared<bpe_tokenizer>(std::move(words), rules, nfc.value_or(false), std::move(merges));
+    TROUPE_TRYV(loaded->load_strips(file));
+    return std::shared_ptr<const tokenizer>(std::move(loaded));
 }
 
 }  // namespace troupe::model

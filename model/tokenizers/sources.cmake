@@ -5,6 +5,7 @@ list(APPEND model_sources
   tokenizers/pretokenizer.cpp
   tokenizers/special_matcher.cpp
   tokenizers/vocabulary.cpp
+  tokenizers/merge_table.cpp
   tokenizers/tokenizer_base.cpp
   tokenizers/bpe.cpp
   tokenizers/spm.cpp

@@ -5,9 +5,11 @@
 #include <charconv>
 #include <cmath>
 
+#include "model/tokenizer_keys.hpp"
 #include "model/tokenizers/families.hpp"
 #include "model/tokenizers/flat_map.hpp"
 #include "model/tokenizers/merge.hpp"
+#include "model/tokenizers/merge_table.hpp"
 #include "model/tokenizers/piece_cache.hpp"
 #include "model/tokenizers/tokenizer_base.hpp"
 #include "model/tokenizers/utf8.hpp"
@@ -105,31 +107,46 @@ class neighbour_set {
     flat_map<bool> others_;
 };
 
+/// Where a space is put in front of text that does not begin with one of its own.
+enum class space_prefix : std::uint8_t {
+    never,
+    each,    ///< stretch behind special tokens; it may begin with a space of its own
+    unless,  ///< likewise, unless it does
+    first    ///< only where nothing is before it, unless it does
+};
+
+/// What decides which pairs merge: the score of what they make, or ranked pairs, of which one is given.
+struct spm_rules {
+    std::vector<std::uint32_t> ranks;  ///< by token; empty: `merges` decides
+    merge_table merges;
+    space_prefix prefix = space_prefix::each;
+    bool split_words = false;  ///< no token reaches across the beginning of a space
+};
+
 class spm_tokenizer final : public tokenizer_base {
  public:
-    spm_tokenizer(vocabulary loaded, std::string pre_name, std::vector<std::uint32_t> ranks, bool space_prefix);
+    spm_tokenizer(vocabulary loaded, std::string pre_name, spm_rules rules);
     std::string_view type_name() const override { return "spm"; }
     void strip_right_of_special();
 
  protected:
-    void encode_fragment(std::string_view text, bool after_special, std::vector<token_id>& out) const override;
+    void encode_fragment(
+        std::string_view text, const fragment_place& place, std::vector<token_id>& out) const override;
 
  private:
     void encode_run(std::string_view text, merge_scratch& scratch, std::vector<token_id>& out) const;
     void append_bytes(std::string_view text, std::vector<token_id>& out) const;
+    bool wants_space(std::string_view text, const fragment_place& place) const;
 
-    std::vector<std::uint32_t> ranks_;
-    bool space_prefix_;
+    spm_rules rules_;
     string_index index_;  ///< tokens that text can merge into
     neighbour_set neighbours_;
     std::array<token_id, 256> byte_ids_;
     std::size_t longest_ = 0;  ///< bytes of the longest token in index_
 };
 
-spm_tokenizer::spm_tokenizer(
-    vocabulary loaded, std::string pre_name, std::vector<std::uint32_t> ranks, bool space_prefix)
-    : tokenizer_base(std::move(loaded), std::move(pre_name)), ranks_(std::move(ranks)), space_prefix_(space_prefix),
-      index_(words().texts.size()) {
+spm_tokenizer::spm_tokenizer(vocabulary loaded, std::string pre_name, spm_rules rules)
+    : tokenizer_base(std::move(loaded), std::move(pre_name)), rules_(std::move(rules)), index_(words().texts.size()) {
     byte_ids_.fill(-1);
     for (token_id id = 0; id < n_tokens(); ++id) {
         const std::string_view bytes = words().pieces[static_cast<std::size_t>(id)];
@@ -153,10 +170,26 @@ void spm_tokenizer::strip_right_of_special() {
     set_strips_right(std::move(strips));
 }
 
-void spm_tokenizer::encode_fragment(std::string_view text, bool after_special, std::vector<token_id>& out) const {
+bool spm_tokenizer::wants_space(std::string_view text, const fragment_place& place) const {
+    const bool begins_with_space = text.starts_with(' ') || text.starts_with(escaped_space);
+    switch (rules_.prefix) {
+    case space_prefix::never:
+        return false;
+    case space_prefix::each:
+        return place.after_special;
+    case space_prefix::unless:
+        return place.after_special && !begins_with_space;
+    case space_prefix::first:
+        return place.first && !begins_with_space;
+    }
+    return false;
+}
+
+void spm_tokenizer::encode_fragment(
+    std::string_view text, const fragment_place& place, std::vector<token_id>& out) const {
     std::string unescaped;
     unescaped.reserve(text.size() + 1);
-    if (space_prefix_ && after_special) unescaped += ' ';
+    if (wants_space(text, place)) unescaped += ' ';
     append_unescaped(unescaped, text);
     const std::string_view all = unescaped;
     merge_scratch scratch;
@@ -169,7 +202,7 @@ void spm_tokenizer::encode_fragment(std::string_view text, bool after_special, s
     auto left = utf8::decode(all.data());
     for (std::size_t at = left.length; at < all.size();) {
         const auto right = utf8::decode(all.data() + at);
-        if (!neighbours_.has(left.value, right.value)) {
+        if (!neighbours_.has(left.value, right.value) || (rules_.split_words && right.value == ' ')) {
             encode(all.substr(begin, at - begin));
             begin = at;
         }
@@ -187,12 +220,19 @@ void spm_tokenizer::encode_run(std::string_view text, merge_scratch& scratch, st
         symbols.push_back({at, length, index_.find(text.substr(at, length))});
         at += length;
     }
-    merge_symbols(scratch, [&](const symbol& left, const symbol& right) {
+    const auto by_pair = [&](const symbol& left, const symbol& right) {
+        return find_merge(rules_.merges, left, right);
+    };
+    const auto by_score = [&](const symbol& left, const symbol& right) {
         const std::size_t length = left.length + right.length;
         if (length > longest_) return merge_target{};
         const auto id = index_.find(text.substr(left.begin, length));
-        return id < 0 ? merge_target{} : merge_target{ranks_[static_cast<std::size_t>(id)], id};
-    });
+        return id < 0 ? merge_target{} : merge_target{rules_.ranks[static_cast<std::size_t>(id)], id};
+    };
+    if (rules_.ranks.empty())
+        merge_symbols(scratch, by_pair);
+    else
+        merge_symbols(scratch, by_score);
     for (const auto& merged : symbols) {
         if (merged.id >= 0) {
             out.push_back(merged.id);
@@ -215,6 +255,27 @@ void spm_tokenizer::append_bytes(std::string_view text, std::vector<token_id>& o
     }
 }
 
+result<spm_rules> load_rules(const model_file& file, const vocabulary& words) {
+    spm_rules rules;
+    const bool scored = file.type_of("tokenizer.ggml.scores") || !file.type_of("tokenizer.ggml.merges");
+    if (scored) {
+        TROUPE_TRY(rules.ranks, load_ranks(file, words));
+    } else {
+        TROUPE_TRY(rules.merges, load_merges(file, words));
+    }
+    TROUPE_TRY(const auto prefixed, file.get_bool("tokenizer.ggml.add_space_prefix"));
+    TROUPE_TRY(const auto mode, file.get_string(tokenizer_keys::space_prefix));
+    TROUPE_TRY(const auto split, file.get_bool(tokenizer_keys::split_words));
+    rules.split_words = split.value_or(false);
+    rules.prefix = prefixed.value_or(true) ? space_prefix::each : space_prefix::never;
+    if (mode)
+        rules.prefix = mode == "unless"  ? space_prefix::unless
+                       : mode == "first" ? space_prefix::first
+                       : mode == "each"  ? space_prefix::each
+                                         : space_prefix::never;
+    return rules;
+}
+
 /// Phi-3's files do not say that its special tokens take the white space on their right; only the name tells.
 result<bool> is_phi3(const model_file& file) {
     TROUPE_TRY(const auto name, file.get_string("general.name"));
@@ -232,13 +293,14 @@ result<std::shared_ptr<const tokenizer>> load_spm(const model_file& file) {
         if (words.kinds[static_cast<std::size_t>(id)] == token_kind::byte &&
             words.pieces[static_cast<std::size_t>(id)].empty())
             return malformed("byte token " + std::to_string(id) + " does not name a byte");
-    TROUPE_TRY(auto ranks, load_ranks(file, words));
-    TROUPE_TRY(const auto space_prefix, file.get_bool("tokenizer.ggml.add_space_prefix"));
+    TROUPE_TRY(auto rules, load_rules(file, words));
     TROUPE_TRY(const auto pre, file.get_string("tokenizer.ggml.pre"));
     TROUPE_TRY(const bool phi3, is_phi3(file));
+    const bool scored = !rules.ranks.empty();
     auto loaded = std::make_shared<spm_tokenizer>(
-        std::move(words), std::string(pre.value_or("default")), std::move(ranks), space_prefix.value_or(true));
-    if (phi3) loaded->strip_right_of_special();
+        std::move(words), std::string(pre.value_or("default")), std::move(rules));
+    if (phi3 && scored) loaded->strip_right_of_special();
+    TROUPE_TRYV(loaded->load_strips(file));
     return std::shared_ptr<const tokenizer>(std::move(loaded));
 }
 

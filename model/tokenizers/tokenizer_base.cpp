@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/check.hpp"
+#include "model/tokenizer_keys.hpp"
 #include "model/tokenizers/utf8.hpp"
 
 namespace troupe::model {
@@ -13,6 +14,24 @@ namespace {
 std::size_t skip_white_space(std::string_view text, std::size_t at, std::size_t limit) {
     while (at < limit && (text[at] == ' ' || (text[at] >= '\t' && text[at] <= '\r'))) ++at;
     return at;
+}
+
+std::size_t skip_white_space_back(std::string_view text, std::size_t at, std::size_t limit) {
+    while (at > limit && (text[at - 1] == ' ' || (text[at - 1] >= '\t' && text[at - 1] <= '\r'))) --at;
+    return at;
+}
+
+result<std::vector<bool>> load_flags(const model_file& file, const char* key, std::int32_t n_tokens) {
+    TROUPE_TRY(const auto ids, file.get_ints(key));
+    std::vector<bool> flags;
+    if (!ids) return flags;
+    flags.resize(static_cast<std::size_t>(n_tokens));
+    for (const auto id : *ids) {
+        if (id < 0 || id >= n_tokens)
+            return fail(errc::model_malformed, std::string("malformed tokenizer: ") + key + " names no token");
+        flags[static_cast<std::size_t>(id)] = true;
+    }
+    return flags;
 }
 
 void check_length(std::size_t bytes) {
@@ -47,12 +66,13 @@ void tokenizer_base::encode_stretches(
     std::size_t done = 0;
     const auto encode_until = [&](std::size_t end) {
         if (done == end) return;
-        encode_fragment(text.substr(done, end - done), after_special, out);
+        encode_fragment(text.substr(done, end - done), {after_special, done == 0}, out);
         after_special = false;
     };
     const auto matches = matcher_.find(text, stretches);
     for (std::size_t i = 0; i < matches.size(); ++i) {
-        encode_until(matches[i].begin);
+        const bool strips_left = !strips_left_.empty() && strips_left_[static_cast<std::size_t>(matches[i].id)];
+        encode_until(strips_left ? skip_white_space_back(text, matches[i].begin, done) : matches[i].begin);
         out.push_back(matches[i].id);
         after_special = true;
         done = matches[i].end;
@@ -60,6 +80,13 @@ void tokenizer_base::encode_stretches(
             done = skip_white_space(text, done, i + 1 < matches.size() ? matches[i + 1].begin : text.size());
     }
     encode_until(text.size());
+}
+
+result<void> tokenizer_base::load_strips(const model_file& file) {
+    TROUPE_TRY(strips_left_, load_flags(file, tokenizer_keys::strip_left, n_tokens()));
+    TROUPE_TRY(auto right, load_flags(file, tokenizer_keys::strip_right, n_tokens()));
+    if (!right.empty()) strips_right_ = std::move(right);
+    return {};
 }
 
 std::vector<token_id> tokenizer_base::encode(std::string_view text, bool parse_special, bool add_special) const {

@@ -27,13 +27,21 @@ class tokenizer_base : public tokenizer {
  protected:
     tokenizer_base(vocabulary words, std::string pre_name);
 
-    /// Appends the ids of well-formed text (not empty) that holds no special token. after_special: it is the first
-    /// text, or follows a special token.
-    virtual void encode_fragment(std::string_view text, bool after_special, std::vector<token_id>& out) const = 0;
+    struct fragment_place {
+        bool after_special;  ///< it is the first text, or follows a special token
+        bool first;          ///< nothing is before it
+    };
+    /// Appends the ids of well-formed text (not empty) that holds no special token.
+    virtual void encode_fragment(
+        std::string_view text, const fragment_place& place, std::vector<token_id>& out) const = 0;
 
     const vocabulary& words() const { return words_; }
     /// White space behind these tokens belongs to them (Phi-3).
     void set_strips_right(std::vector<bool> tokens) { strips_right_ = std::move(tokens); }
+
+ public:
+    /// White space around the tokens the file lists belongs to them. While loading.
+    result<void> load_strips(const model_file& file);
 
  private:
     void encode_stretches(
@@ -42,7 +50,7 @@ class tokenizer_base : public tokenizer {
     vocabulary words_;
     std::string pre_name_;
     special_matcher matcher_;
-    std::vector<bool> strips_right_;  ///< empty: none
+    std::vector<bool> strips_left_, strips_right_;  ///< empty: none
 };
 
 }  // namespace troupe::model

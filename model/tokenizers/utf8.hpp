@@ -38,5 +38,7 @@ inline constexpr std::string_view replacement = "\xef\xbf\xbd";  ///< U+FFFD
 bool well_formed(std::string_view bytes);
 /// Each maximal ill-formed subsequence becomes U+FFFD.
 std::string replace_ill_formed(std::string_view bytes);
+/// Unicode NFC of well-formed text.
+std::string compose(std::string_view text);
 
 }  // namespace troupe::model::utf8

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "model/tokenizer_keys.hpp"
+
 namespace troupe::model {
 
 namespace {
@@ -66,6 +68,11 @@ result<void> load_end_tokens(const model_file& file, vocabulary& words) {
         if (id >= 0) words.is_end[static_cast<std::size_t>(id)] = true;
     }
     if (words.eos >= 0) words.is_end[static_cast<std::size_t>(words.eos)] = true;
+    TROUPE_TRY(const auto listed, file.get_ints(tokenizer_keys::end_ids));
+    for (const auto id : listed.value_or(std::vector<std::int64_t>())) {
+        if (id < 0 || id >= words.size()) return malformed("an end token's id is outside the vocabulary");
+        words.is_end[static_cast<std::size_t>(id)] = true;
+    }
     for (std::size_t i = 0; i < words.texts.size(); ++i) {
         if (names_an_end(words.texts[i], words.kinds[i])) words.is_end[i] = true;
         if (words.is_end[i]) words.end_tokens.push_back(static_cast<token_id>(i));

@@ -72,6 +72,10 @@ double file_matrix::magnitude() const {
         return 32 * 127 * scale_max;
     case dtype::mxfp4:
         return 12 * scale_max;
+    case dtype::awq_32:
+    case dtype::awq_64:
+    case dtype::awq_128:
+        return (15 + 255) * scale_max;  // a zero has a byte to itself
     case dtype::q8_0:
         return 128 * scale_max;
     case dtype::q4_k:

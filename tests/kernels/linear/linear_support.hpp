@@ -13,7 +13,7 @@ namespace troupe::kernels::linear_test {
 
 inline constexpr dtype all_types[] = {dtype::f32, dtype::f16, dtype::bf16, dtype::q4_0, dtype::q4_1, dtype::q5_0,
     dtype::q8_0, dtype::q4_k, dtype::q5_k, dtype::q6_k, dtype::q5_1, dtype::q2_k, dtype::q3_k, dtype::iq4_nl,
-    dtype::iq4_xs, dtype::mxfp4};
+    dtype::iq4_xs, dtype::mxfp4, dtype::awq_32, dtype::awq_64, dtype::awq_128};
 static_assert(std::size(all_types) == static_cast<std::size_t>(dtype::count_));
 
 /// A matrix in file layout: random levels, finite scales.
