@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Write the tiny random-weight models of the golden tests: make_tiny_models.py OUTPUT_FOLDER [llama | gemma3 ...]
 
+Each family is written as a GGUF file and as a Hugging Face folder (tiny_folders.py) of the same weights.
+
 Weights come from numpy's PCG64 stream by a fixed seed and are rounded to values that float16 and bfloat16 both hold, so
 that one set of numbers is the same model in either type. The expected logits in tests/data/logits were computed from
 exactly these weights; the checksums below prove that the files are the same, byte for byte. Needs numpy only.
@@ -13,6 +15,7 @@ import sys
 import numpy as np
 
 import tiny_deepseek2
+import tiny_folders
 from gguf_bytes import F16, F32, gguf_bytes
 
 N_EMBD, N_FF, N_HEADS, N_KV_HEADS, N_VOCAB, N_CTX = 256, 512, 4, 2, 320, 4096
@@ -245,6 +248,29 @@ def build(name):
     return gguf_bytes(metadata(name, spec), [stored(tensor, x) for tensor, x in tensors(spec)])
 
 
+def build_folders(name, folder):
+    with open(os.path.join(os.path.dirname(__file__), "..", "tests", "data", "tokenizers", "tiny-tokenizer.json"), "rb") as f:
+        tokenizer = f.read()
+    if name == "deepseek2":
+        weights = tiny_folders.deepseek2_checkpoint(dict(tiny_deepseek2.draw(to_both_halves)))
+        settings = tiny_folders.deepseek2_config(tiny_deepseek2)
+    else:
+        spec = FAMILIES[name]
+        sizes = dict(vocab=N_VOCAB, embd=N_EMBD, ff=N_FF, heads=N_HEADS, kv_heads=N_KV_HEADS, ctx=N_CTX)
+        settings = tiny_folders.config(name, spec, sizes)
+        if "longrope" in spec:
+            short, long = longrope_factors(spec)
+            settings["original_max_position_embeddings"] = spec["longrope"]["original"]
+            settings["rope_scaling"] = {"type": "longrope", "short_factor": short.tolist(), "long_factor": long.tolist()}
+        weights = tiny_folders.checkpoint(spec, draw(spec))
+    bf16 = {key: tiny_folders.as_bf16(x) for key, x in weights.items()}
+    tiny_folders.write_folder(os.path.join(folder, name + "-bf16"), bf16, settings, tokenizer)
+    if name in tiny_folders.AWQ_PLAIN:
+        plain = tiny_folders.AWQ_PLAIN[name]
+        packed = tiny_folders.awq_tensors(weights, [*plain, ".mlp.gate."])
+        tiny_folders.write_folder(os.path.join(folder, name + "-awq"), packed, settings, tokenizer, tiny_folders.awq_config(plain))
+
+
 def main():
     expected = {name: spec["sha256"] for name, spec in FAMILIES.items()} | tiny_deepseek2.SHA256
     if len(sys.argv) < 2 or any(name not in expected for name in sys.argv[2:]):
@@ -260,6 +286,8 @@ def main():
             f.write(data)
         os.replace(path + ".part", path)
         print(f"{path}: {len(data)} bytes, checksum as expected")
+        if family in FAMILIES or family == "deepseek2":
+            build_folders(family, os.path.join(sys.argv[1], "hf"))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@
 //           mxfp4          a block of 32: f32 d[lanes] (its exponents leave the range of f16)
 //           q4_1 q5_1      a block of 32: f16 d[lanes], f16 m[lanes]
 //           q4_k q5_k      a block of 256: f16 d[lanes], f16 dmin[lanes], then 8 times u8 scale[lanes], u8 min[lanes]
-//           q2_k           a block of 256: f16 d[lanes], f16 dmin[lanes], then 8 times u8 scale[2][lanes], u8 min[2][lanes]
+//           q2_k           a block of 256: f16 d[lanes], f16 dmin[lanes], then 8 times u8 scale[2][lanes], u8
+//           min[2][lanes]
 //                          (of each 16 values)
 //           q3_k q6_k      a block of 256: f16 d[lanes], then 8 times i8 scale[2][lanes] (of each 16 values)
 //           iq4_xs         a block of 256: f16 d[lanes], then 8 times i8 scale[lanes]
@@ -19,9 +20,9 @@
 //           q5_*           then a vector of fifth bits: bit q of a byte belongs to quad q;
 //           q6_k           then 2 vectors of the upper two bits: bits 2i, 2i + 1 of vector j belong to quad 4j + i
 //
-// Levels are unsigned as in the file; q3_k has 4 added (0..7), q6_k 32 (0..63), q8_0 128 where the kernel set asks for it.
-// q2_k and q3_k use a nibble a level, so in memory they take 5.1 and 4.6 bits a value; iq4_* and mxfp4 keep their level
-// names.
+// Levels are unsigned as in the file; q3_k has 4 added (0..7), q6_k 32 (0..63), q8_0 128 where the kernel set asks for
+// it. q2_k and q3_k use a nibble a level, so in memory they take 5.1 and 4.6 bits a value; iq4_* and mxfp4 keep their
+// level names.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@ namespace {
 
 struct family {
     std::string_view model_type, architecture, activation;
-    std::int64_t head_dim = 0;   ///< where the file has no head_dim; 0: hidden_size / heads
+    std::int64_t head_dim = 0;  ///< where the file has no head_dim; 0: hidden_size / heads
     double rope_base = 1e4;
     bool tied = false, adjacent_rope = false, gemma = false;
 };
@@ -45,6 +45,7 @@ class translator {
     result<void> sizes(hf_config& c);
     result<void> context(const hf_config& c);
     result<void> rope(hf_config& c);
+    result<void> partial_rotation(const hf_config& c);
     result<void> rope_scaling(const json_object& s, hf_config& c);
     result<void> yarn(const json_object& s);
     result<void> longrope(const json_object& s, hf_config& c);
@@ -54,7 +55,9 @@ class translator {
     result<void> deepseek_router();
     result<void> quantization(hf_config& c);
 
-    std::string key(std::string_view name) const { return std::string(family_->architecture) + "." + std::string(name); }
+    std::string key(std::string_view name) const {
+        return std::string(family_->architecture) + "." + std::string(name);
+    }
     void set(std::string_view name, assembled_file::value v) { out_.set(key(name), std::move(v)); }
     /// Copies an integer that must be there.
     result<std::int64_t> need(std::string_view from, std::string_view to);
@@ -114,6 +117,10 @@ result<void> translator::sizes(hf_config& c) {
     if (activation.value_or(family_->activation) != family_->activation)
         return unsupported(o_, "activation " + printable_name(*activation) + " is not built for this model type",
             family_->gemma ? "hidden_activation" : "hidden_act");
+    TROUPE_TRY(const auto unrotated, o_.integer("no_rope_layer_interval"));
+    if (unrotated.value_or(4) != 4)
+        return unsupported(
+            o_, "leaving out the rotation in other than each fourth layer is not built", "no_rope_layer_interval");
     TROUPE_TRY(c.tied, json_object::or_else(o_.boolean("tie_word_embeddings"), family_->tied));
     if (family_->architecture == "deepseek2") return {};
     TROUPE_TRY(auto head, o_.integer("head_dim"));
@@ -157,11 +164,21 @@ result<void> translator::rope(hf_config& c) {
         TROUPE_TRYV(copy_number(*parameters, "rope_theta", "rope.freq_base"));
         TROUPE_TRYV(rope_scaling(*parameters, c));
     }
-    TROUPE_TRY(const auto partial, o_.number("partial_rotary_factor"));
-    if (partial && *partial != 1)
-        return unsupported(o_, "heads that are rotated in part are not built for folders", "partial_rotary_factor");
+    TROUPE_TRYV(partial_rotation(c));
     TROUPE_TRY(const auto scaling, o_.object("rope_scaling"));
     return scaling ? rope_scaling(*scaling, c) : result<void>();
+}
+
+result<void> translator::partial_rotation(const hf_config& c) {
+    TROUPE_TRY(const auto share, o_.number("partial_rotary_factor"));
+    if (!share || *share == 1) return {};
+    if (family_->adjacent_rope || !(*share > 0 && *share < 1))
+        return unsupported(o_, "heads rotated in part are not built for this model type", "partial_rotary_factor");
+    TROUPE_TRY(const auto width, need("hidden_size", "embedding_length"));
+    TROUPE_TRY(const auto head, json_object::or_else(o_.integer("head_dim"), width / c.n_heads));
+    if (head < 1 || head > 4096) return o_.wrong("head_dim", "a sensible number");
+    set("rope.dimension_count", static_cast<std::int64_t>(static_cast<double>(head) * *share));
+    return {};
 }
 
 result<void> translator::rope_scaling(const json_object& s, hf_config& c) {
@@ -214,7 +231,8 @@ result<void> translator::longrope(const json_object& s, hf_config& c) {
         if (!list) return fail(errc::model_malformed, s.what() + " lacks '" + name + "'", name);
         for (const auto element : *list) {
             double number = 0;
-            if (element.get(number) != simdjson::SUCCESS || target->size() > 4096) return s.wrong(name, "a list of numbers");
+            if (element.get(number) != simdjson::SUCCESS || target->size() > 4096)
+                return s.wrong(name, "a list of numbers");
             target->push_back(number);
         }
     }
@@ -304,8 +322,8 @@ result<void> translator::quantization(hf_config& c) {
     TROUPE_TRY(const auto group, q->integer(q->has("group_size") ? "group_size" : "q_group_size"));
     c.awq_group = group.value_or(128);
     if (c.awq_group != 32 && c.awq_group != 64 && c.awq_group != 128)
-        return unsupported(*q, "AWQ groups of " + std::to_string(c.awq_group) + " are not built; 32, 64 and 128 are",
-            "group_size");
+        return unsupported(
+            *q, "AWQ groups of " + std::to_string(c.awq_group) + " are not built; 32, 64 and 128 are", "group_size");
     TROUPE_TRY(c.awq_zero_point, json_object::or_else(q->boolean("zero_point"), true));
     TROUPE_TRY(const auto skipped, q->array("modules_to_not_convert"));
     if (skipped)

@@ -24,8 +24,7 @@ using document = std::shared_ptr<const json_document>;
 
 class folder_reader {
  public:
-    explicit folder_reader(fs::path folder)
-        : folder_(std::move(folder)), out_(std::make_shared<assembled_file>()) {}
+    explicit folder_reader(fs::path folder) : folder_(std::move(folder)), out_(std::make_shared<assembled_file>()) {}
     result<std::shared_ptr<const model_file>> read();
 
  private:
@@ -105,7 +104,8 @@ result<void> folder_reader::read_index(const json_document& index) {
         }
         if (!expected.empty())
             return fail(errc::model_malformed,
-                "'" + file + "' lacks tensor " + printable_name(*expected.begin()) + " of the index", *expected.begin());
+                "'" + file + "' lacks tensor " + printable_name(*expected.begin()) + " of the index",
+                *expected.begin());
     }
     return {};
 }

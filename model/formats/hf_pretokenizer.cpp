@@ -14,8 +14,8 @@ struct known_rules {
     std::string_view name;
 };
 
-#define TROUPE_TIKTOKEN(digits)                                                                                    \
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)" digits                                            \
+#define TROUPE_TIKTOKEN(digits)                                                                                        \
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)" digits                                                 \
     R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"
 constexpr std::string_view gpt2_regex = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -26,10 +26,12 @@ constexpr std::array<known_rules, 7> all_rules{{
     {"\nsplit " TROUPE_TIKTOKEN(R"(\p{N}{1,3})") "\nbytes", "llama-bpe"},
     {"\nsplit " TROUPE_TIKTOKEN(R"(\p{N})") "\nbytes", "qwen2"},
     // The word lists of DeepSeek LLM are long and its own: told by how they begin (see rule_text).
-    {"\nsplit [\\r\\n]\nsplit \\s?[A-Za-z\u00b5...]+\nsplit \\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+"
+    {"\nsplit [\\r\\n]\nsplit \\s?[A-Za-z\u00b5...]+\nsplit "
+     "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+"
      "\nsplit \\s+$\nsplit [\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+\ndigit\nbytes",
         "deepseek-llm"},
-    {"\nsplit [\\r\\n]\nsplit \\s?\\p{L}+\nsplit \\s?\\p{P}+\nsplit [\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+\ndigit\nbytes",
+    {"\nsplit [\\r\\n]\nsplit \\s?\\p{L}+\nsplit \\s?\\p{P}+\nsplit "
+     "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+\ndigit\nbytes",
         "deepseek-coder"},
 }};
 #undef TROUPE_TIKTOKEN
@@ -51,7 +53,8 @@ result<std::string> split_text(const json_object& rule) {
                            printable_name(behavior.value_or("no behavior")) + ") is not built");
     if (*regex == gpt2_regex) return std::string("\nwords");
     constexpr std::string_view deepseek_words = "\\s?[A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-";
-    if (regex->starts_with(deepseek_words) && regex->ends_with("]+")) return std::string("\nsplit \\s?[A-Za-z\u00b5...]+");
+    if (regex->starts_with(deepseek_words) && regex->ends_with("]+"))
+        return std::string("\nsplit \\s?[A-Za-z\u00b5...]+");
     return "\nsplit " + std::string(*regex);
 }
 

@@ -125,7 +125,8 @@ void awq_source::read_rows(std::int64_t first, std::int64_t n, std::byte* out) c
         }
         // Input by input, so that the words of neighbouring outputs are read while they are in the cache.
         for (std::int64_t k = 0; k < p_.group; ++k) {
-            const std::size_t at = static_cast<std::size_t>(g) * block + 4 + static_cast<std::size_t>(k / 32 * 16 + k % 16);
+            const std::size_t at =
+                static_cast<std::size_t>(g) * block + 4 + static_cast<std::size_t>(k / 32 * 16 + k % 16);
             const int shift = k % 32 < 16 ? 0 : 4;
             for (std::int64_t i = 0; i < n; ++i)
                 out[static_cast<std::size_t>(i) * row + at] |=

@@ -19,8 +19,8 @@ namespace {
 struct name_pair {
     std::string_view from, to;
 };
-constexpr std::array<name_pair, 3> outer_names{{{"model.embed_tokens", "token_embd"}, {"model.norm", "output_norm"},
-    {"lm_head", "output"}}};
+constexpr std::array<name_pair, 3> outer_names{
+    {{"model.embed_tokens", "token_embd"}, {"model.norm", "output_norm"}, {"lm_head", "output"}}};
 /// Behind "model.layers.N.".
 constexpr std::array<name_pair, 24> layer_names{{
     {"input_layernorm", "attn_norm"},
@@ -55,8 +55,7 @@ error malformed(const std::string& name, const std::string& what) {
     return fail(errc::model_malformed, "tensor " + printable_name(name) + " " + what, name);
 }
 
-template <std::size_t N>
-std::string_view lookup(const std::array<name_pair, N>& names, std::string_view from) {
+template <std::size_t N> std::string_view lookup(const std::array<name_pair, N>& names, std::string_view from) {
     for (const auto& pair : names)
         if (pair.from == from) return pair.to;
     return {};
@@ -76,9 +75,9 @@ std::int64_t take_number(std::string_view& text) {
 
 /// Where an entry belongs.
 struct place {
-    std::string name;         ///< GGUF's, without ".weight"
-    std::string module;       ///< Hugging Face's, without the suffix
-    std::string suffix;       ///< "weight", "bias", "qweight", "qzeros", "scales"
+    std::string name;    ///< GGUF's, without ".weight"
+    std::string module;  ///< Hugging Face's, without the suffix
+    std::string suffix;  ///< "weight", "bias", "qweight", "qzeros", "scales"
     std::int64_t expert = -1;
 };
 
@@ -203,8 +202,8 @@ result<model_tensor> translation::make_awq(const std::string& name, const parts&
         return malformed(q.name, "is no matrix of I32");
     const std::int64_t cols = q.shape[0], rows = q.shape[1] * 8, group = config_.awq_group;
     if (cols % group != 0)
-        return malformed(q.name, "has " + std::to_string(cols) + " inputs, no multiple of the group of " +
-                                     std::to_string(group));
+        return malformed(
+            q.name, "has " + std::to_string(cols) + " inputs, no multiple of the group of " + std::to_string(group));
     if (!wants(p.scales, "F16", cols / group, rows))
         return malformed(q.name, "has no 'scales' of type F16 and matching shape");
     if (p.qzeros == nullptr ? config_.awq_zero_point : !wants(p.qzeros, "I32", cols / group, rows / 8))
@@ -254,7 +253,8 @@ result<model_tensor> translation::make(const std::string& name, const target& t)
         experts.push_back(std::move(tensor));
     }
     if (experts[0].shape.size() != 2) return malformed(name, "has experts that are no matrices");
-    model_tensor stack{name, experts[0].type, {experts[0].shape[0], experts[0].shape[1], config_.n_experts}, {}, nullptr};
+    model_tensor stack{
+        name, experts[0].type, {experts[0].shape[0], experts[0].shape[1], config_.n_experts}, {}, nullptr};
     stack.source = stacked(std::move(experts));
     return stack;
 }
@@ -278,12 +278,14 @@ void add_factors(const char* name, const std::vector<double>& factors, assembled
 
 }  // namespace
 
-result<void> translate_tensors(std::span<const safetensors_entry> entries, const hf_config& config, assembled_file& out) {
+result<void> translate_tensors(
+    std::span<const safetensors_entry> entries, const hf_config& config, assembled_file& out) {
     TROUPE_TRYV(translation(config, out).run(entries));
     add_factors("rope_factors_long.weight", config.long_factors, out);
     add_factors("rope_factors_short.weight", config.short_factors, out);
     if (!config.tied && out.tensor("output.weight") == nullptr)
-        return fail(errc::model_malformed, "the folder lacks tensor 'lm_head.weight' and does not tie it", "lm_head.weight");
+        return fail(
+            errc::model_malformed, "the folder lacks tensor 'lm_head.weight' and does not tie it", "lm_head.weight");
     return {};
 }
 

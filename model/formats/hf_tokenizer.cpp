@@ -1,5 +1,5 @@
-// Two kinds of BPE are read: byte-level ones, and those in SentencePiece's style, which write a space as U+2581 and fall
-// back to byte tokens.
+// Two kinds of BPE are read: byte-level ones, and those in SentencePiece's style, which write a space as U+2581 and
+// fall back to byte tokens.
 #include "model/formats/hf_tokenizer.hpp"
 
 #include <algorithm>
@@ -176,7 +176,8 @@ result<void> translator::model() {
     TROUPE_TRY(const auto pre, o_.object("pre_tokenizer"));
     byte_level_ = !escapes_ && pre.has_value() && !fallback;
     if (!byte_level_) {
-        if (!fallback) return unsupported("BPE that is neither byte-level nor falls back to bytes is not built", "model");
+        if (!fallback)
+            return unsupported("BPE that is neither byte-level nor falls back to bytes is not built", "model");
         if (whole) return unsupported("'ignore_merges' is built for byte-level BPE only", "ignore_merges");
         mark_bytes();
         out_.set("tokenizer.ggml.model", std::string("llama"));
@@ -198,7 +199,8 @@ result<void> translator::normalize_by(const json_object& n) {
     if (type == "Prepend") {
         TROUPE_TRY(const auto text, n.text("prepend"));
         if (text == escaped_space) prepends_ = true;
-        return prepends_ ? result<void>() : unsupported("a prepended text other than U+2581 is not built", "normalizer");
+        return prepends_ ? result<void>()
+                         : unsupported("a prepended text other than U+2581 is not built", "normalizer");
     }
     if (type == "Replace") {
         TROUPE_TRY(const auto pattern, n.object("pattern"));
@@ -235,8 +237,9 @@ result<void> translator::space_rule(const json_object& p) {
         if (wanted != "always" && wanted != "never" && wanted != "first")
             return unsupported("prepend_scheme " + printable_name(wanted) + " is not built", "pre_tokenizer");
         escapes_ = true;
-        out_.set(tokenizer_keys::space_prefix,
-            std::string(wanted == "always" ? "unless" : wanted == "first" ? "first" : "never"));
+        out_.set(tokenizer_keys::space_prefix, std::string(wanted == "always"  ? "unless"
+                                                           : wanted == "first" ? "first"
+                                                                               : "never"));
         TROUPE_TRY(const bool split, json_object::or_else(p.boolean("split"), true));
         out_.set(tokenizer_keys::split_words, split);
         return {};
@@ -249,8 +252,8 @@ result<void> translator::space_rule(const json_object& p) {
             if (text == " ") return {};
         }
     }
-    return unsupported("pre-tokenizer " + printable_name(type.value_or("(none)")) +
-                           " is not built for BPE in SentencePiece's style",
+    return unsupported(
+        "pre-tokenizer " + printable_name(type.value_or("(none)")) + " is not built for BPE in SentencePiece's style",
         "pre_tokenizer");
 }
 
@@ -258,7 +261,8 @@ result<void> translator::spaces() {
     out_.set(tokenizer_keys::space_prefix, std::string(prepends_ ? "each" : "never"));
     TROUPE_TRY(const auto pre, o_.object("pre_tokenizer"));
     if (pre) TROUPE_TRYV(each_of(*pre, "pretokenizers", [&](const json_object& p) { return space_rule(p); }));
-    return escapes_ ? result<void>() : unsupported("BPE that does not write spaces as U+2581 is not built", "normalizer");
+    return escapes_ ? result<void>()
+                    : unsupported("BPE that does not write spaces as U+2581 is not built", "normalizer");
 }
 
 /// "<s>" or {"content": "<s>", ...}
@@ -301,7 +305,8 @@ result<void> translator::template_ends(const json_object& p) {
     TROUPE_TRY(const auto type, p.text("type"));
     if (type == "ByteLevel") return {};
     if (type != "TemplateProcessing")
-        return unsupported("post-processor " + printable_name(type.value_or("(none)")) + " is not built", "post_processor");
+        return unsupported(
+            "post-processor " + printable_name(type.value_or("(none)")) + " is not built", "post_processor");
     TROUPE_TRY(const auto single, p.array("single"));
     if (!single) return {};
     bool before = true;
@@ -314,7 +319,9 @@ result<void> translator::template_ends(const json_object& p) {
         }
         TROUPE_TRY(const auto id, json_object(special, p.what()).text("id"));
         const bool known = before ? id == bos_ && !adds_bos_ : id == eos_ && !adds_eos_;
-        if (!known) return unsupported("a post-processor that adds other tokens than BOS and EOS is not built", "post_processor");
+        if (!known)
+            return unsupported(
+                "a post-processor that adds other tokens than BOS and EOS is not built", "post_processor");
         (before ? adds_bos_ : adds_eos_) = true;
     }
     return {};

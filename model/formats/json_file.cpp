@@ -38,8 +38,7 @@ error json_object::wrong(std::string_view key, const char* wanted) const {
 }
 
 namespace {
-template <class T>
-result<std::optional<T>> read(const json_object& o, std::string_view key, const char* wanted) {
+template <class T> result<std::optional<T>> read(const json_object& o, std::string_view key, const char* wanted) {
     const auto value = o.get(key);
     if (!value) return std::optional<T>();
     T out;

@@ -97,9 +97,8 @@ class bpe_tokenizer final : public tokenizer_base {
         symbols.clear();
         for (std::uint32_t i = 0; i < piece.size(); ++i)
             symbols.push_back({i, 1, byte_ids_[static_cast<std::uint8_t>(piece[i])]});
-        merge_symbols(scratch, [this](const symbol& left, const symbol& right) {
-            return find_merge(merges_, left, right);
-        });
+        merge_symbols(
+            scratch, [this](const symbol& left, const symbol& right) { return find_merge(merges_, left, right); });
         for (const auto& merged : symbols) {
             // Some vocabularies lack bytes that well-formed text hardly ever holds.
             const auto id = merged.id >= 0 ? merged.id : words().unknown;

@@ -130,8 +130,7 @@ class spm_tokenizer final : public tokenizer_base {
     void strip_right_of_special();
 
  protected:
-    void encode_fragment(
-        std::string_view text, const fragment_place& place, std::vector<token_id>& out) const override;
+    void encode_fragment(std::string_view text, const fragment_place& place, std::vector<token_id>& out) const override;
 
  private:
     void encode_run(std::string_view text, merge_scratch& scratch, std::vector<token_id>& out) const;
@@ -297,8 +296,8 @@ result<std::shared_ptr<const tokenizer>> load_spm(const model_file& file) {
     TROUPE_TRY(const auto pre, file.get_string("tokenizer.ggml.pre"));
     TROUPE_TRY(const bool phi3, is_phi3(file));
     const bool scored = !rules.ranks.empty();
-    auto loaded = std::make_shared<spm_tokenizer>(
-        std::move(words), std::string(pre.value_or("default")), std::move(rules));
+    auto loaded =
+        std::make_shared<spm_tokenizer>(std::move(words), std::string(pre.value_or("default")), std::move(rules));
     if (phi3 && scored) loaded->strip_right_of_special();
     TROUPE_TRYV(loaded->load_strips(file));
     return std::shared_ptr<const tokenizer>(std::move(loaded));

@@ -102,12 +102,13 @@ std::string replace_ill_formed(std::string_view bytes) {
 }
 
 std::string compose(std::string_view text) {
-    const bool ascii = std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+    const bool ascii =
+        std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
     if (ascii) return std::string(text);
     utf8proc_uint8_t* composed = nullptr;
-    const auto length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-        static_cast<utf8proc_ssize_t>(text.size()), &composed,
-        static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+    const auto length =
+        utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
+            &composed, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
     CHECK(length >= 0, "well-formed text has a composed form");
     const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(composed, &std::free);
     return {reinterpret_cast<const char*>(composed), static_cast<std::size_t>(length)};
