@@ -15,7 +15,7 @@ const std::vector<option>& build() {
     using c = config;
     using g = generation_params;
     static const std::vector<option> table{
-        {"model", "m", "PATH", "Model file, or NAME=PATH; repeatable.", &c::models, 0, 0, {}, "Model and device"},
+        {"model", "m", "PATH", "Model file or folder, or NAME=PATH; repeatable.", &c::models, 0, 0, {}, "Model and device"},
         {"device", "", "DEVICE", "Where the model runs: auto, cpu, cuda or cuda:N.", &c::device},
         {"kernels", "", "TABLE", "Kernel table; auto takes the best the processor has.", &c::kernels, 0, 0,
             {"auto", "ref", "avx2", "avx512"}},
