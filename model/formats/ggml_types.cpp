@@ -3,8 +3,6 @@
 
 #include <array>
 
-#include "core/check.hpp"
-
 namespace troupe::model {
 
 namespace {
@@ -37,10 +35,10 @@ std::optional<kernels::dtype> ggml_dtype(std::uint32_t number) {
     return std::nullopt;
 }
 
-std::uint32_t ggml_number(dtype type) {
+std::optional<std::uint32_t> ggml_number(dtype type) {
     for (const auto& entry : supported)
         if (entry.type == type) return entry.number;
-    CHECK(false, "every dtype has a number");
+    return std::nullopt;
 }
 
 std::string supported_ggml_types() {

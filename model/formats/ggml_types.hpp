@@ -14,8 +14,8 @@ namespace troupe::model {
 std::string_view ggml_type_name(std::uint32_t number);
 /// nullopt: no kernels for it.
 std::optional<kernels::dtype> ggml_dtype(std::uint32_t number);
-/// The number of a type in a file.
-std::uint32_t ggml_number(kernels::dtype type);
+/// The number of a type in a file; nullopt: GGUF has none.
+std::optional<std::uint32_t> ggml_number(kernels::dtype type);
 /// For error messages: "f32, f16, ...".
 std::string supported_ggml_types();
 

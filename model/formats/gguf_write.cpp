@@ -97,7 +97,13 @@ result<gguf_output> gguf_output::create(const std::filesystem::path& path, const
     for (const gguf_output_tensor& t : tensors) {
         head += packed(t.name) + packed(static_cast<std::uint32_t>(t.shape.size()));
         for (const std::int64_t n : t.shape) head += packed(n);
-        head += packed(ggml_number(t.type)) + packed(offset);
+        const auto number = ggml_number(t.type);
+        if (!number)
+            return fail(errc::model_unsupported,
+                "tensor " + detail::printable_name(t.name) + " has type " + std::string(kernels::info(t.type).name) +
+                    ", which GGUF files cannot hold",
+                t.name);
+        head += packed(*number) + packed(offset);
         offset += round_up(t.bytes(), alignment);
     }
     TROUPE_TRY(atomic_file file, atomic_file::create(path, round_up(head.size(), alignment) + offset));
