@@ -118,6 +118,7 @@ std::string props_json(const model_card& card, const config& settings) {
     return json::serialize(
         json::object{{"default_generation_settings", std::move(generation)}, {"total_slots", settings.max_seqs},
             {"model_alias", card.id}, {"model_path", card.path}, {"chat_template", card.chat_template},
+            {"chat_template_origin", card.chat_template_origin}, {"pre_tokenizer", card.pre_tokenizer},
             {"modalities", {{"vision", false}, {"audio", false}}}, {"build_info", "troupe"}, {"is_sleeping", false}});
 }
 

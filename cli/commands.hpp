@@ -52,6 +52,14 @@ struct quantize_arguments {
 };
 int quantize(const quantize_arguments& a);
 
+struct perplexity_options {
+    std::string model, file, kernels = "auto", kv_type = "f16";
+    std::string base;  ///< llama-perplexity's file of log-probabilities: written, or read with `compare`
+    bool compare = false;
+    std::int64_t ctx = 512, chunks = -1, threads = 0;  ///< chunks below 1: all
+};
+int perplexity(const perplexity_options& o);
+
 struct inspect_options {
     std::string model, kv_type = "f16";
     bool plan = false, json = false;

@@ -51,21 +51,41 @@ result<void> local_model::reserve(std::int64_t positions) {
     return {};
 }
 
+void local_model::step(std::span<const model::token_id> tokens, std::int32_t pos, std::size_t n_logits, float* logits) {
+    model::batch b;
+    model::batch_seq s{tokens, pos, {}};
+    const auto blocks = (static_cast<std::size_t>(pos) + tokens.size() + model::block_tokens - 1) / model::block_tokens;
+    for (const auto& t : tables_) s.tables.emplace_back(std::span(t).first(blocks));
+    b.seqs.push_back(std::move(s));
+    for (auto i = tokens.size() - n_logits; i < tokens.size(); ++i)
+        b.logit_rows.push_back(static_cast<std::int32_t>(i));
+    model_->forward(b, memory_->base(), logits, nullptr);
+}
+
 void local_model::run(std::span<const model::token_id> tokens, std::int32_t pos) {
     threads_->begin_step();
     while (!tokens.empty()) {
         const auto n = std::min<std::size_t>(tokens.size(), chunk_rows);
-        model::batch b;
-        model::batch_seq s{tokens.first(n), pos, {}};
-        const auto blocks = (static_cast<std::size_t>(pos) + n + model::block_tokens - 1) / model::block_tokens;
-        for (const auto& t : tables_) s.tables.emplace_back(std::span(t).first(blocks));
-        b.seqs.push_back(std::move(s));
-        if (n == tokens.size()) b.logit_rows.push_back(static_cast<std::int32_t>(n) - 1);
-        model_->forward(b, memory_->base(), logits_.data(), nullptr);
+        step(tokens.first(n), pos, n == tokens.size() ? 1 : 0, logits_.data());
         tokens = tokens.subspan(n);
         pos += static_cast<std::int32_t>(n);
     }
     threads_->end_step();
+}
+
+void local_model::run_rows(std::span<const model::token_id> tokens, std::size_t first,
+    const std::function<void(std::size_t, std::span<const float>)>& use) {
+    constexpr std::size_t rows_with_logits = 64;  // of a vocabulary of 262,144: 64 MiB
+    const auto n_vocab = static_cast<std::size_t>(info().n_vocab);
+    std::vector<float> logits(rows_with_logits * n_vocab);
+    for (std::size_t at = 0; at < tokens.size();) {
+        const bool wanted = at >= first;
+        const auto n =
+            std::min<std::size_t>(wanted ? rows_with_logits : chunk_rows, (wanted ? tokens.size() : first) - at);
+        step(tokens.subspan(at, n), static_cast<std::int32_t>(at), wanted ? n : 0, logits.data());
+        if (wanted) use(at, std::span(logits).first(n * n_vocab));
+        at += n;
+    }
 }
 
 }  // namespace troupe::cli

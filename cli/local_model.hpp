@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,10 +36,16 @@ class local_model {
     /// Runs tokens at positions pos... in chunks; logits of the last one are in logits() afterwards.
     void run(std::span<const model::token_id> tokens, std::int32_t pos);
     std::span<const float> logits() const { return logits_; }
+    /// Runs tokens at positions 0... and hands out the logits of those from `first` on, some rows at a time:
+    /// use(index of the first row's token, logits [rows][n_vocab]).
+    void run_rows(std::span<const model::token_id> tokens, std::size_t first,
+        const std::function<void(std::size_t, std::span<const float>)>& use);
 
  private:
     local_model() = default;
     result<void> reserve(std::int64_t positions);
+    /// One step; `n_logits` rows at its end give logits.
+    void step(std::span<const model::token_id> tokens, std::int32_t pos, std::size_t n_logits, float* logits);
 
     std::shared_ptr<const model::model_file> file_;
     const kernels::ops* ops_ = nullptr;

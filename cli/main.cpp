@@ -228,6 +228,32 @@ struct quantize_command {
     quantize_arguments o;
 };
 
+struct perplexity_command {
+    explicit perplexity_command(CLI::App& top)
+        : app(top.add_subcommand("perplexity", "How well a model predicts a text, as llama-perplexity prints it.")) {
+        app->add_option("-m,--model", o.model, "Model file.")->required()->type_name("PATH");
+        app->add_option("-f,--file", o.file, "Text; not needed with --kl-divergence.")->type_name("FILE");
+        app->add_option("-c,--ctx-size", o.ctx, "Tokens of a chunk; its second half is scored.")
+            ->check(CLI::Range(8, 1 << 24));
+        app->add_option("--chunks", o.chunks, "Only so many chunks; below 1 = all.")->check(CLI::Range(-1, 1 << 24));
+        app->add_option("--kl-divergence-base,--save-all-logits", o.base,
+               "Log-probabilities of a base model: written, or with --kl-divergence read.")
+            ->type_name("FILE");
+        app->add_flag("--kl-divergence", o.compare, "Compare with --kl-divergence-base, whose text is used.");
+        app->add_option("-t,--threads", o.threads, "0 = one a core.")->check(CLI::Range(0, 1024));
+        app->add_option("--kernels", o.kernels, "Kernel table.")
+            ->check(CLI::IsMember({"auto", "ref", "avx2", "avx512"}));
+        app->add_option("--kv-type,--cache-type-k,--ctk", o.kv_type, "Type of the key/value memory.")
+            ->check(CLI::IsMember({"f16", "bf16", "f32", "q8_0"}));
+    }
+    int run() const {
+        if (o.file.empty() && !o.compare) return report(fail(errc::usage, "--file: a text is needed", "file"));
+        return perplexity(o);
+    }
+    CLI::App* app;
+    perplexity_options o;
+};
+
 /// llama-bench spells two of its flags with one dash and several letters, which CLI11 reads as bundles.
 std::vector<std::string> words_of(int argc, char** argv) {
     std::vector<std::string> words(argv + 1, argv + argc);
@@ -252,10 +278,10 @@ int run(int argc, char** argv) {
     chat_command chat_(app);
     generate_command generate_(app);
     bench_command bench_(app);
+    perplexity_command perplexity_(app);
     inspect_command inspect_(app);
     quantize_command quantize_(app);
-    for (const auto* name : {"perplexity", "doctor"})
-        app.add_subcommand(name, "Not available in this version.")->allow_extras();
+    app.add_subcommand("doctor", "Not available in this version.")->allow_extras();
     try {
         std::reverse(words.begin(), words.end());
         app.parse(words);
@@ -267,6 +293,7 @@ int run(int argc, char** argv) {
     if (*chat_.app) return chat_.run();
     if (*generate_.app) return generate_.run();
     if (*bench_.app) return bench_.run();
+    if (*perplexity_.app) return perplexity_.run();
     if (*inspect_.app) return inspect(inspect_.o);
     if (*quantize_.app) return quantize(quantize_.o);
     return report(fail(

@@ -103,6 +103,8 @@ struct model_card {
     std::int64_t created = 0;  ///< Unix seconds
     std::int64_t n_ctx = 0, n_ctx_train = 0, n_vocab = 0, n_embd = 0, n_params = 0, size_bytes = 0;
     std::string chat_template;
+    std::string chat_template_origin;  ///< "model", or which built-in one stands in: "chatml", "gemma", "plain"
+    std::string pre_tokenizer;         ///< as the file names it
 };
 
 struct token_piece {

@@ -9,18 +9,11 @@
 #include "kernels/ops.hpp"
 #include "model/formats/model_file.hpp"
 #include "model/model.hpp"
-#include "model/templates/chat_context.hpp"
+#include "model/templates/load_chat_format.hpp"
 
 namespace troupe::actors {
 namespace json = boost::json;
 namespace {
-
-result<std::shared_ptr<const model::chat_format>> load_chat(const model::model_file& file, const model::tokenizer& v) {
-    TROUPE_TRY(const auto source, file.get_string("tokenizer.chat_template"));
-    const auto text_of = [&](model::token_id id) { return id < 0 ? std::string() : std::string(v.piece(id, true)); };
-    const auto has_token = [&](std::string_view text) { return v.encode(text, true, false).size() == 1; };
-    return model::chat_format::load(std::string(source.value_or("")), text_of(v.bos()), text_of(v.eos()), has_token);
-}
 
 result<std::vector<model::text_part>> render_with(const model::chat_format& chat, const render_chat& r) {
     model::chat_options o;
@@ -60,7 +53,7 @@ model_spec parse_model_spec(const std::string& spec) {
 result<std::shared_ptr<const text_model>> load_text_model(const model_spec& spec, std::int64_t ctx_size) {
     TROUPE_TRY(const auto file, model::model_file::open(spec.path));
     TROUPE_TRY(auto vocabulary, model::tokenizer::load(*file));
-    TROUPE_TRY(auto chat, load_chat(*file, *vocabulary));
+    TROUPE_TRY(auto chat, model::load_chat_format(*file, *vocabulary));
     model::load_options o;
     TROUPE_TRY(o.ops, kernels::table("ref"));
     o.n_ctx = static_cast<std::int32_t>(ctx_size);
@@ -69,7 +62,8 @@ result<std::shared_ptr<const text_model>> load_text_model(const model_spec& spec
     const auto& i = plan.info;
     m->card = {spec.name, i.architecture, i.quantization, std::string(vocabulary->type_name()), spec.path,
         changed_at(spec.path), ctx_size > 0 ? std::min<std::int64_t>(ctx_size, i.n_ctx_train) : i.n_ctx_train,
-        i.n_ctx_train, vocabulary->n_tokens(), i.n_embd, i.n_params, i.weight_bytes, chat->source()};
+        i.n_ctx_train, vocabulary->n_tokens(), i.n_embd, i.n_params, i.weight_bytes, chat->source(),
+        std::string(chat->origin()), std::string(vocabulary->pre_name())};
     m->tools = std::make_shared<const text_tools>(
         text_tools{vocabulary, [chat](const render_chat& r) { return render_with(*chat, r); }});
     return std::shared_ptr<const text_model>(std::move(m));

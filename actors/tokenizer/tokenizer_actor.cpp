@@ -25,6 +25,13 @@ caf::behavior tokenizer_actor(caf::stateful_actor<tokenizer_state>* self, std::s
             if (!parts) return make_caf_error(parts.error());
             rendered_chat out;
             out.ids = std::make_shared<const std::vector<token_id>>(tools->vocabulary->encode(*parts));
+            // A BOS that the template lacks is shown too: what is printed and what is counted are the same.
+            const auto bos = tools->vocabulary->bos();
+            if (!out.ids->empty() && out.ids->front() == bos) {
+                const auto text = tools->vocabulary->piece(bos, true);
+                if (parts->empty() || parts->front().from_user || !parts->front().text.starts_with(text))
+                    out.text = text;
+            }
             for (const auto& p : *parts) out.text += p.text;
             return out;
         },

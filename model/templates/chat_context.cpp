@@ -117,10 +117,13 @@ json::object message_of(turn t, const chat_habits& habits) {
     return m;
 }
 
-std::string_view built_in_source(const chat_format::has_token& vocabulary) {
-    if (vocabulary("<|im_start|>")) return chatml;
-    if (vocabulary("<start_of_turn>")) return gemma;
-    return plain;
+struct built_in {
+    std::string_view name, source;
+};
+built_in built_in_for(const chat_format::has_token& vocabulary) {
+    if (vocabulary("<|im_start|>")) return {"chatml", chatml};
+    if (vocabulary("<start_of_turn>")) return {"gemma", gemma};
+    return {"plain", plain};
 }
 
 }  // namespace
@@ -217,8 +220,11 @@ void chat_format::find_habits() {
 result<std::shared_ptr<const chat_format>> chat_format::load(std::string source, std::string bos_token,
     std::string eos_token, const has_token& vocabulary, template_budget budget) {
     chat_format format;
-    format.built_in_ = source.empty();
-    if (source.empty()) source = built_in_source(vocabulary);
+    if (source.empty()) {
+        const auto stand_in = built_in_for(vocabulary);
+        format.origin_ = stand_in.name;
+        source = stand_in.source;
+    }
     format.knows_developer_ = source.find("developer") != std::string::npos;
     TROUPE_TRY(format.template_, chat_template::parse(std::move(source), budget));
     format.bos_token_ = std::move(bos_token);

@@ -52,7 +52,9 @@ class chat_format {
         std::span<const chat_message> messages, const chat_options& options, std::int64_t now) const;
 
     const chat_habits& habits() const { return habits_; }
-    bool built_in() const { return built_in_; }
+    /// "model", or the built-in format that stands in for a missing template: "chatml", "gemma", "plain".
+    std::string_view origin() const { return origin_; }
+    bool built_in() const { return origin_ != "model"; }
     const std::string& source() const { return template_->source(); }
 
  private:
@@ -64,7 +66,7 @@ class chat_format {
     std::shared_ptr<const chat_template> template_;
     std::string bos_token_, eos_token_;
     chat_habits habits_;
-    bool built_in_ = false;
+    std::string_view origin_ = "model";
     bool knows_developer_ = false;  ///< the template has a role "developer"; else it is another name of system
 };
 

@@ -4,9 +4,7 @@
 #include "model/tokenizer_keys.hpp"
 #include "model/tokenizers/families.hpp"
 #include "model/tokenizers/flat_map.hpp"
-#include "model/tokenizers/merge.hpp"
 #include "model/tokenizers/merge_table.hpp"
-#include "model/tokenizers/piece_cache.hpp"
 #include "model/tokenizers/pretokenizer.hpp"
 #include "model/tokenizers/tokenizer_base.hpp"
 #include "model/tokenizers/utf8.hpp"
@@ -72,18 +70,15 @@ class bpe_tokenizer final : public tokenizer_base {
     std::string_view type_name() const override { return "bpe"; }
 
  protected:
-    void encode_fragment(std::string_view text, const fragment_place&, std::vector<token_id>& out) const override {
+    void encode_fragment(std::string_view text, const fragment_place&, encode_scratch& scratch,
+        std::vector<token_id>& out) const override {
         const std::string composed = nfc_ ? utf8::compose(text) : std::string();
         if (nfc_) text = composed;
-        std::vector<std::uint32_t> ends;
-        std::vector<std::uint32_t> spare;
-        pre_.split(text, ends, spare);
-        merge_scratch scratch;
-        piece_cache cache(text.size());
+        pre_.split(text, scratch.ends, scratch.spare_ends);
         std::size_t begin = 0;
-        for (const auto end : ends) {
-            cache.append(text.substr(begin, end - begin), out,
-                [&](std::string_view piece, std::vector<token_id>& ids) { encode_piece(piece, scratch, ids); });
+        for (const auto end : scratch.ends) {
+            scratch.cache.append(text.substr(begin, end - begin), out,
+                [&](std::string_view piece, std::vector<token_id>& ids) { encode_piece(piece, scratch.merge, ids); });
             begin = end;
         }
     }

@@ -40,7 +40,7 @@ bool is_white_space(char32_t value) {
 constexpr std::array<std::uint8_t, 128> make_ascii_classes() {
     std::array<std::uint8_t, 128> classes{};
     for (char32_t c = 0; c < 128; ++c) {
-        const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        const bool lower = c >= 'a' && c <= 'z', upper = c >= 'A' && c <= 'Z', letter = lower || upper;
         const bool number = c >= '0' && c <= '9';
         const bool space = c == ' ' || (c >= 9 && c <= 13);
         // Printable ASCII that is not \p{P} belongs to \p{S}: $ + < = > ^ ` | ~
@@ -48,9 +48,9 @@ constexpr std::array<std::uint8_t, 128> make_ascii_classes() {
             c == '$' || c == '+' || (c >= '<' && c <= '>') || c == '^' || c == '`' || c == '|' || c == '~';
         const bool punct = c > ' ' && c < 127 && !letter && !number && !symbol;
         const bool newline = c == '\r' || c == '\n';
-        classes[c] =
-            static_cast<std::uint8_t>((letter ? is_letter : 0) | (number ? is_number : 0) | (space ? is_space : 0) |
-                                      (punct ? is_punct : 0) | (newline ? is_newline : 0));
+        classes[c] = static_cast<std::uint8_t>(
+            (letter ? is_letter : 0) | (number ? is_number : 0) | (space ? is_space : 0) | (punct ? is_punct : 0) |
+            (newline ? is_newline : 0) | (upper ? is_upper : 0) | (lower ? is_lower : 0));
     }
     return classes;
 }
@@ -63,11 +63,17 @@ std::uint8_t detail::classify_beyond_ascii(char32_t value) {
     if (is_white_space(value)) return is_space;
     switch (utf8proc_category(static_cast<utf8proc_int32_t>(value))) {
     case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
     case UTF8PROC_CATEGORY_LT:
+        return is_letter | is_upper;
+    case UTF8PROC_CATEGORY_LL:
+        return is_letter | is_lower;
     case UTF8PROC_CATEGORY_LM:
     case UTF8PROC_CATEGORY_LO:
         return is_letter;
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+        return is_mark;
     case UTF8PROC_CATEGORY_ND:
     case UTF8PROC_CATEGORY_NL:
     case UTF8PROC_CATEGORY_NO:

@@ -8,11 +8,14 @@ namespace troupe::model {
 
 /// Bits of a character's class.
 enum char_bits : std::uint8_t {
-    is_letter = 1,   ///< \p{L}
-    is_number = 2,   ///< \p{N}
-    is_space = 4,    ///< \s, the White_Space property
-    is_punct = 8,    ///< \p{P}
-    is_newline = 16  ///< carriage return or line feed
+    is_letter = 1,    ///< \p{L}
+    is_number = 2,    ///< \p{N}
+    is_space = 4,     ///< \s, the White_Space property
+    is_punct = 8,     ///< \p{P}
+    is_newline = 16,  ///< carriage return or line feed
+    is_upper = 32,    ///< \p{Lu} and \p{Lt}; is_letter as well
+    is_lower = 64,    ///< \p{Ll}; is_letter as well
+    is_mark = 128     ///< \p{M}
 };
 
 namespace detail {

@@ -1,8 +1,6 @@
 // Each rule states the regular expression it stands for. Source of the expressions: the models' tokenizer.json files.
 #include "model/tokenizers/pretokenizer.hpp"
 
-#include <array>
-
 #include "model/tokenizers/char_class.hpp"
 #include "model/tokenizers/utf8.hpp"
 
@@ -83,23 +81,61 @@ std::size_t gpt2_rule(std::string_view text) {
     return spaces(text);
 }
 
-/// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,max_digits}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|
-/// \s+(?!\S)|\s+
-template <int max_digits> std::size_t tiktoken_rule(std::string_view text) {
+/// \p{N}{1,most}, of which `first` is the first
+std::size_t some_numbers(std::string_view text, const character& first, int most) {
+    std::size_t end = first.length;
+    for (int i = 1; i < most && at(text, end).has(is_number); ++i) end += at(text, end).length;
+    return end;
+}
+
+/// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?W+|\p{N}{1,max_digits}| ?[^\sW\p{N}]+[\r\n]*|\s*[\r\n]+|
+/// \s+(?!\S)|\s+ with the classes of `word` as W: letters, or letters and marks
+template <int max_digits, int word = is_letter> std::size_t tiktoken_rule(std::string_view text) {
     if (const auto length = contraction(text, true)) return length;
     const character first = at(text, 0);
-    if (first.has(is_letter)) return run_of(text, first.length, is_letter);
-    if (first.has(is_number)) {
-        std::size_t end = first.length;
-        for (int i = 1; i < max_digits && at(text, end).has(is_number); ++i) end += at(text, end).length;
-        return end;
-    }
+    if (first.has(word)) return run_of(text, first.length, word);
+    if (first.has(is_number)) return some_numbers(text, first, max_digits);
     const character second = at(text, first.length);
-    if (!first.has(is_newline) && second.has(is_letter)) return run_of(text, first.length + second.length, is_letter);
+    if (!first.has(is_newline) && second.has(word)) return run_of(text, first.length + second.length, word);
+    const auto other = [](const character& c) { return c.length != 0 && !c.has(is_space | is_number | word); };
+    const std::size_t start = text[0] == ' ' ? 1 : 0;
+    if (other(at(text, start))) return run_of(text, run(text, start, other), is_newline);
+    if (const auto length = spaces_with_newline(text)) return length;
+    return spaces(text);
+}
+
+/// End of U*L+ from `start` on, else (if `or_upper`) of U+: U are letters that are not lower case, L those that are not
+/// upper case, marks and letters without case are both. 0: no match.
+std::size_t cased_word(std::string_view text, std::size_t start, bool or_upper) {
+    std::size_t end = start, both = 0;  // both: end of the last character of the run that may be the L
+    character c = at(text, start);
+    for (; c.has(is_letter | is_mark) && !c.has(is_lower); c = at(text, end)) {
+        end += c.length;
+        if (!c.has(is_upper)) both = end;
+    }
+    if (or_upper) return end > start ? end : 0;
+    if (c.has(is_lower))
+        return run(text, end, [](const character& l) { return l.has(is_letter | is_mark) && !l.has(is_upper); });
+    return both;
+}
+
+/// [^\r\n\p{L}\p{N}]?U*L+S|[^\r\n\p{L}\p{N}]?U+L*S|\p{N}{1,max_digits}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|
+/// \s+(?!\S)|\s+ with U = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], L = [\p{Ll}\p{Lm}\p{Lo}\p{M}], S = a contraction or nothing
+template <int max_digits, bool contractions> std::size_t cased_rule(std::string_view text) {
+    const character first = at(text, 0);
+    if (first.has(is_number)) return some_numbers(text, first, max_digits);
+    const std::size_t prefix = first.has(is_letter | is_newline) ? 0 : first.length;
+    for (const bool or_upper : {false, true})
+        for (const std::size_t start : {prefix, std::size_t{0}})
+            if (const auto end = cased_word(text, start, or_upper); end > start) {
+                const auto rest = text.substr(end);
+                return end + (contractions && !rest.empty() ? contraction(rest, true) : 0);
+            }
     const std::size_t start = text[0] == ' ' ? 1 : 0;
     if (at(text, start).is_other()) {
-        const auto end = run(text, start, [](const character& c) { return c.is_other(); });
-        return run_of(text, end, is_newline);
+        auto end = run(text, start, [](const character& c) { return c.is_other(); });
+        while (end < text.size() && (text[end] == '\r' || text[end] == '\n' || text[end] == '/')) ++end;
+        return end;
     }
     if (const auto length = spaces_with_newline(text)) return length;
     return spaces(text);
@@ -113,6 +149,20 @@ std::size_t one_number(std::string_view text) {
 
 /// \p{N}+
 std::size_t numbers(std::string_view text) { return run_of(text, 0, is_number); }
+
+/// [0-9][0-9][0-9]
+std::size_t three_digits(std::string_view text) {
+    const auto digit = [&](std::size_t i) { return text[i] >= '0' && text[i] <= '9'; };
+    return text.size() >= 3 && digit(0) && digit(1) && digit(2) ? 3 : 0;
+}
+
+/// [\p{P}$+<=>^~|]+, of Falcon also `
+template <bool backtick> std::size_t marks(std::string_view text) {
+    return run(text, 0, [](const character& c) {
+        constexpr std::u32string_view symbols = U"$+<=>^~|";
+        return c.has(is_punct) || symbols.find(c.value) != symbols.npos || (backtick && c.value == '`');
+    });
+}
 
 /// [\r\n]
 std::size_t one_newline(std::string_view text) { return at(text, 0).has(is_newline) ? 1 : 0; }
@@ -173,28 +223,62 @@ std::size_t trailing_space(std::string_view text) {
 
 constexpr split_rule gpt2_rules[] = {gpt2_rule};
 constexpr split_rule smollm_rules[] = {one_number, gpt2_rule};
+constexpr split_rule falcon_rules[] = {marks<true>, gpt2_rule, three_digits};
+constexpr split_rule default_rules[] = {marks<false>, gpt2_rule, numbers, three_digits};
 constexpr split_rule llama3_rules[] = {tiktoken_rule<3>};
 constexpr split_rule qwen2_rules[] = {tiktoken_rule<1>};
+constexpr split_rule qwen35_rules[] = {tiktoken_rule<1, is_letter | is_mark>};
+constexpr split_rule gpt4o_rules[] = {cased_rule<3, true>};
+constexpr split_rule tekken_rules[] = {cased_rule<1, false>};
 constexpr split_rule deepseek_llm_rules[] = {
     one_newline, deepseek_letters, deepseek_marks, trailing_space, deepseek_ideographs, numbers};
 constexpr split_rule deepseek_coder_rules[] = {one_newline, letters, punctuation, deepseek_ideographs, one_number};
 
-constexpr std::array<pretokenizer, 14> known = {{
+// Which names share an expression: llama.cpp's table of them (facts, as in the sdist the tests take vocabularies from).
+constexpr pretokenizer known[] = {
+    {"default", default_rules},
     {"gpt-2", gpt2_rules},
     {"phi-2", gpt2_rules},
     {"olmo", gpt2_rules},
+    {"mpt", gpt2_rules},
+    {"jais", gpt2_rules},
+    {"trillion", gpt2_rules},
+    {"granite-docling", gpt2_rules},
+    {"gigachat", gpt2_rules},
+    {"exaone4", gpt2_rules},
     {"smollm", smollm_rules},
     {"starcoder", smollm_rules},
+    {"refact", smollm_rules},
     {"command-r", smollm_rules},
+    {"codeshell", smollm_rules},
+    {"exaone", smollm_rules},
+    {"minerva-7b", smollm_rules},
+    {"falcon", falcon_rules},
     {"llama-bpe", llama3_rules, true, true},
     {"llama-v3", llama3_rules, true, true},
     {"llama3", llama3_rules, true, true},
+    {"falcon3", llama3_rules, true, true},
+    {"falcon-h1", llama3_rules, true, true},
+    {"pixtral", llama3_rules, true, true},
+    {"lfm2", llama3_rules, true, true},
+    {"dbrx", llama3_rules},
+    {"smaug-bpe", llama3_rules},
+    {"chatglm-bpe", llama3_rules},
+    {"glm4", llama3_rules, true},
     {"qwen2", qwen2_rules},
     {"deepseek-r1-qwen", qwen2_rules},
     {"megrez", qwen2_rules},
+    {"stablelm2", qwen2_rules},
+    {"hunyuan", qwen2_rules},
+    {"solar-open", qwen2_rules},
+    {"grok-2", qwen2_rules},
+    {"qwen35", qwen35_rules},
+    {"gpt-4o", gpt4o_rules},
+    {"llama4", gpt4o_rules},
+    {"tekken", tekken_rules, true, true},
     {"deepseek-llm", deepseek_llm_rules},
     {"deepseek-coder", deepseek_coder_rules},
-}};
+};
 
 /// Appends the ends of the pieces that `rule` makes of text[begin, end).
 void apply(

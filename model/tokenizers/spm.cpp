@@ -8,9 +8,7 @@
 #include "model/tokenizer_keys.hpp"
 #include "model/tokenizers/families.hpp"
 #include "model/tokenizers/flat_map.hpp"
-#include "model/tokenizers/merge.hpp"
 #include "model/tokenizers/merge_table.hpp"
-#include "model/tokenizers/piece_cache.hpp"
 #include "model/tokenizers/tokenizer_base.hpp"
 #include "model/tokenizers/utf8.hpp"
 
@@ -130,7 +128,8 @@ class spm_tokenizer final : public tokenizer_base {
     void strip_right_of_special();
 
  protected:
-    void encode_fragment(std::string_view text, const fragment_place& place, std::vector<token_id>& out) const override;
+    void encode_fragment(std::string_view text, const fragment_place& place, encode_scratch& scratch,
+        std::vector<token_id>& out) const override;
 
  private:
     void encode_run(std::string_view text, merge_scratch& scratch, std::vector<token_id>& out) const;
@@ -185,17 +184,15 @@ bool spm_tokenizer::wants_space(std::string_view text, const fragment_place& pla
 }
 
 void spm_tokenizer::encode_fragment(
-    std::string_view text, const fragment_place& place, std::vector<token_id>& out) const {
-    std::string unescaped;
-    unescaped.reserve(text.size() + 1);
+    std::string_view text, const fragment_place& place, encode_scratch& scratch, std::vector<token_id>& out) const {
+    auto& unescaped = scratch.text;
+    unescaped.clear();
     if (wants_space(text, place)) unescaped += ' ';
     append_unescaped(unescaped, text);
     const std::string_view all = unescaped;
-    merge_scratch scratch;
-    piece_cache cache(all.size());
     const auto encode = [&](std::string_view run) {
-        cache.append(
-            run, out, [&](std::string_view piece, std::vector<token_id>& ids) { encode_run(piece, scratch, ids); });
+        scratch.cache.append(run, out,
+            [&](std::string_view piece, std::vector<token_id>& ids) { encode_run(piece, scratch.merge, ids); });
     };
     std::size_t begin = 0;
     auto left = utf8::decode(all.data());

@@ -46,7 +46,8 @@ class tokenizer {
     /// add_special: BOS/EOS as add_bos/add_eos say.
     virtual std::vector<token_id> encode(std::string_view text, bool parse_special, bool add_special) const = 0;
     /// Ids of a rendered template: special tokens are recognised in parts the template wrote, never in parts that came
-    /// from the user. Nothing is added; a template that lacks BOS gets exactly one if add_bos says so.
+    /// from the user. Nothing is added but BOS: one that
+    /// the template starts with stays (several become one), and if add_bos says so it is put where it lacks.
     virtual std::vector<token_id> encode(std::span<const text_part> parts) const = 0;
 };
 

@@ -1,6 +1,7 @@
 // Text with marks -> special tokens and the fragments between them.
 #include "model/tokenizers/tokenizer_base.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "core/check.hpp"
@@ -62,11 +63,12 @@ bool tokenizer_base::is_end(token_id id) const {
 void tokenizer_base::encode_stretches(
     std::string_view text, std::span<const text_stretch> stretches, std::vector<token_id>& out) const {
     if (text.empty()) return;
+    encode_scratch scratch(text.size());
     bool after_special = true;
     std::size_t done = 0;
     const auto encode_until = [&](std::size_t end) {
         if (done == end) return;
-        encode_fragment(text.substr(done, end - done), {after_special, done == 0}, out);
+        encode_fragment(text.substr(done, end - done), {after_special, done == 0}, scratch, out);
         after_special = false;
     };
     const auto matches = matcher_.find(text, stretches);
@@ -114,7 +116,11 @@ std::vector<token_id> tokenizer_base::encode(std::span<const text_part> parts) c
     }
     std::vector<token_id> out;
     encode_stretches(text, stretches, out);
-    if (words_.add_bos && (out.empty() || out.front() != words_.bos)) out.insert(out.begin(), words_.bos);
+    if (words_.bos < 0) return out;
+    const auto text_begin = std::find_if(out.begin(), out.end(), [&](token_id id) { return id != words_.bos; });
+    if (text_begin == out.begin() && !words_.add_bos) return out;
+    out.erase(out.begin(), text_begin);
+    out.insert(out.begin(), words_.bos);
     return out;
 }
 

@@ -4,10 +4,21 @@
 
 #include <string>
 
+#include "model/tokenizers/merge.hpp"
+#include "model/tokenizers/piece_cache.hpp"
 #include "model/tokenizers/special_matcher.hpp"
 #include "model/tokenizers/vocabulary.hpp"
 
 namespace troupe::model {
+
+/// What one encode() keeps from fragment to fragment.
+struct encode_scratch {
+    explicit encode_scratch(std::size_t text_bytes) : cache(text_bytes) {}
+    piece_cache cache;
+    merge_scratch merge;
+    std::vector<std::uint32_t> ends, spare_ends;
+    std::string text;
+};
 
 class tokenizer_base : public tokenizer {
  public:
@@ -32,8 +43,8 @@ class tokenizer_base : public tokenizer {
         bool first;          ///< nothing is before it
     };
     /// Appends the ids of well-formed text (not empty) that holds no special token.
-    virtual void encode_fragment(
-        std::string_view text, const fragment_place& place, std::vector<token_id>& out) const = 0;
+    virtual void encode_fragment(std::string_view text, const fragment_place& place, encode_scratch& scratch,
+        std::vector<token_id>& out) const = 0;
 
     const vocabulary& words() const { return words_; }
     /// White space behind these tokens belongs to them (Phi-3).

@@ -15,9 +15,17 @@ from websockets.sync.client import connect
 
 BINARY = os.environ["TROUPE_BINARY"]
 CACHE = os.environ["TROUPE_TEST_CACHE"]
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SMOLLM2 = os.path.join(CACHE, "models", "smollm2.gguf")
 TINY = os.path.join(CACHE, "tiny", "llama.gguf")
 CHAIN = os.path.join(CACHE, "tiny", "chain.gguf")
+
+
+def record_figure(section, what, figure, tolerance):
+    """One row of docs/correctness.md, as tests/support/figures.hpp writes them."""
+    if "TROUPE_FIGURES" in os.environ:
+        with open(os.environ["TROUPE_FIGURES"], "a") as f:
+            f.write(f"{section}\t{what}\t{figure}\t{tolerance}\n")
 
 
 def wait_until(condition, seconds=30, every=0.02, what="the condition"):

@@ -1,11 +1,12 @@
-"""generate, bench and inspect from outside."""
+"""generate, bench, perplexity and inspect from outside."""
 import json
 import os
+import re
 import subprocess
 import tempfile
 import unittest
 
-from support import BINARY, SMOLLM2, TINY
+from support import BINARY, SMOLLM2, SOURCE, TINY
 
 
 def run(*words):
@@ -38,6 +39,26 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(facts["model"]["n_layers"], 4)
         self.assertGreater(facts["plan"]["total_bytes"], 0)
         self.assertIn("blk.0.attn_q.weight", run("inspect", TINY, "--plan"))
+        self.assertEqual(facts["plan"]["kv_bytes_per_token"], 4 * 2 * 2 * 64 * 2)  # layers, k and v, heads, values, f16
+        self.assertEqual(facts["text"]["chat_template"]["origin"], "plain")
+        self.assertEqual([t["text"] for t in facts["text"]["end_tokens"]], ["</s>"])
+
+    def test_inspect_plan_of_a_window_model(self):
+        model = os.path.join(os.path.dirname(SMOLLM2), "gemma3-270m.gguf")
+        facts = json.loads(run("inspect", model, "--plan", "--json", "-c", "4096", "--max-seqs", "4"))
+        plan, text = facts["plan"], facts["text"]
+        self.assertEqual(plan["kv_bytes_per_token"], 18432)
+        self.assertEqual(plan["kv_bytes_per_token_beyond_windows"], 18432 // 6)
+        self.assertEqual(sorted((g["window"], g["layers"]) for g in plan["kv_groups"]), [(0, 3), (512, 15)])
+        self.assertEqual(plan["total_bytes"], plan["packed_weight_bytes"] + plan["scratch_bytes"] + plan["kv_bytes"])
+        fits = [(f["ctx_one"], f["ctx_all"]) for f in plan["fits"]]
+        self.assertEqual(fits, sorted(fits))
+        self.assertEqual(fits[-1], (32768, 32768))
+        self.assertEqual((text["type"], text["bos"]["text"], text["add_bos"]), ("spm", "<bos>", True))
+        self.assertIn(106, [t["id"] for t in text["end_tokens"]])
+        printed = run("inspect", model, "--plan", "-c", "4096", "--max-seqs", "4")
+        for part in ("plan for 4 sequences of 4096 tokens", "window of 512", "context that fits", "106 \"<end_of_turn>\"", "chat template: gemma"):
+            self.assertIn(part, printed)
 
     def test_bench(self):
         table = run("bench", "-m", TINY, "-p", "32,64", "-n", "8", "-r", "2", "-t", "1")
@@ -69,6 +90,30 @@ class CommandLine(unittest.TestCase):
                 self.assertEqual(r.returncode, code, (words, r.stderr))
                 self.assertTrue(r.stderr.startswith("troupe: "), r.stderr)
             self.assertEqual(os.listdir(folder), ["copy.gguf"])
+
+    def test_perplexity(self):
+        text = os.path.join(SOURCE, "tests", "data", "real", "prose.txt")
+        with tempfile.TemporaryDirectory() as folder:
+            base = os.path.join(folder, "base.kld")
+            tiny = ["perplexity", "-m", TINY]
+            out = run(*tiny, "-t", "2", "-f", text, "-c", "64", "--chunks", "4", "--kl-divergence-base", base)
+            self.assertRegex(out, r"^\[1\]\d+\.\d{4},\[2\]\d+\.\d{4},\[3\]\d+\.\d{4},\[4\]\d+\.\d{4},\n"
+                                  r"Final estimate: PPL = \d+\.\d{4} \+/- \d+\.\d{5}\n$")
+            self.assertEqual(out, run(*tiny, "-f", text, "-c", "64", "--chunks", "4", "-t", "1"))  # one thread = n threads
+            out = run(*tiny, "--kl-divergence", "--kl-divergence-base", base)
+            lines = dict(re.findall(r"^(.*?) *: *(-?\d+\.\d+)", out, re.M))
+            self.assertAlmostEqual(float(lines["Mean    KLD"]), 0, delta=1e-5)
+            self.assertEqual(float(lines["Same top p"]), 100)
+            for name in ("Mean PPL(Q)", "Mean PPL(Q)/PPL(base)", "Mean PPL(Q)-PPL(base)", "Maximum KLD", "99.9%   KLD", "Median  KLD", "RMS Δp"):
+                self.assertIn(name, lines)
+            with open(base, "r+b") as f:
+                f.truncate(5000)
+            for words, part in ((["-f", text, "-c", "1000000"], "at least 2000000"), (["-f", text + ".none"], "cannot be read"), ([], "--file"),
+                                (["--kl-divergence"], "needs --kl-divergence-base"), (["--kl-divergence", "--kl-divergence-base", base], "cut off"),
+                                (["-f", text, "-c", "2"], "ctx-size")):
+                r = subprocess.run([BINARY, *tiny, *words], capture_output=True, text=True, timeout=60)
+                self.assertEqual(r.returncode, 2, r.stderr)
+                self.assertIn(part, r.stderr)
 
     def test_version_and_help(self):
         self.assertRegex(run("--version"), r"^\d+\.\d+\.\d+")

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <map>
 
+#include "tests/support/figures.hpp"
 #include "tests/support/paged_runner.hpp"
 #include "tests/support/test_models.hpp"
 
@@ -53,9 +54,11 @@ struct running_model {
     double kld = 0, top1 = 0;
 };
 
-/// Positions first, first + stride, ... are compared; everything is fed.
+/// Positions first, first + stride, ... are compared (with TROUPE_ALL_POSITIONS set: all from first on); everything is
+/// fed.
 inline void check_divergence(
     const std::string& model_file, const real_reference& r, std::size_t first, std::size_t stride) {
+    if (std::getenv("TROUPE_ALL_POSITIONS") != nullptr) stride = 1;
     const std::string path = cache_path("models/" + model_file);
     const auto tables = kernels::available_tables();
     running_model exact(path, *tables[0], kernels::dtype::f32);
@@ -98,9 +101,17 @@ inline void check_divergence(
         "%zu positions, ref: mean NLL %.6f, worst deviation from the reference %.2e; llama.cpp: mean KLD %.3e\n", count,
         nll / n, worst, llama_cpp / n);
     EXPECT_LT(worst, 1e-3);
+    const auto what = fmt::format("{}, {} positions from {} on", model_file, count, first);
+    record_figure("Real models",
+        what + ": `ref`, KV f32, worst deviation of a log-probability from the float reference",
+        fmt::format("{:.1e}", worst), "< 1e-3");
     for (const auto& [name, m] : fast) {
         std::printf("%s: mean KLD %.3e, %.3f of llama.cpp's, top-1 %.1f %%\n", std::string(name).c_str(), m.kld / n,
             m.kld / llama_cpp, 100 * m.top1 / n);
+        record_figure("Real models", fmt::format("{}: {}, KV f16, mean KL divergence", what, name),
+            fmt::format("{:.3e}, llama.cpp {:.3e} ({:.3f} x), top-1 {:.1f} %", m.kld / n, llama_cpp / n,
+                m.kld / llama_cpp, 100 * m.top1 / n),
+            "<= 1.05 x llama.cpp's");
         EXPECT_LE(m.kld, 1.05 * llama_cpp) << name;
     }
 }

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/figures.hpp"
+
 namespace troupe::kernels {
 namespace {
 
@@ -35,6 +37,8 @@ TEST_P(golden, dequantize_is_bit_identical) {
     dequantize(GetParam(), reinterpret_cast<const std::byte*>(raw.data()), static_cast<std::int64_t>(n), got.data());
     EXPECT_EQ(std::memcmp(got.data(), expected.data(), expected.size()), 0);
     EXPECT_EQ(got[n], 7.0f);
+    troupe::testing::record_figure("Dequantization", name + ", beside ggml's to_float",
+        HasFailure() ? "bits differ" : fmt::format("{0} of {0} values equal", n), "every bit");
 }
 
 TEST_P(golden, name_is_found) { EXPECT_EQ(dtype_from_name(info(GetParam()).name), GetParam()); }

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "tests/model/tokenizers/tokenizer_data.hpp"
+#include "tests/support/figures.hpp"
 
 namespace troupe::model::testing {
 
@@ -27,6 +28,12 @@ class golden : public ::testing::TestWithParam<const char*> {
             ++n;
         }
         return n;
+    }
+
+    /// One row of docs/correctness.md about `n` cases.
+    static void record(const std::string& what, int n) {
+        troupe::testing::record_figure("Tokenizers", std::string(GetParam()) + ": " + what,
+            HasFailure() ? "not all equal" : fmt::format("{0} of {0} equal", n), "all");
     }
 
     simdjson::dom::parser parser_;
@@ -68,6 +75,7 @@ TEST_P(golden, plain_ids) {
         EXPECT_EQ(words_->encode(text, false, false), expected_ids(GetParam(), id, entry, "plain")) << id;
     });
     EXPECT_EQ(n, 367);
+    record("ids of plain text", n);
 }
 
 TEST_P(golden, special_ids) {
@@ -75,6 +83,7 @@ TEST_P(golden, special_ids) {
         EXPECT_EQ(words_->encode(text, true, false), expected_ids(GetParam(), id, entry, "special")) << id;
     });
     EXPECT_EQ(n, 367);
+    record("ids of text with special tokens", n);
 }
 
 TEST_P(golden, pieces_give_the_text_back) {
@@ -91,6 +100,7 @@ TEST_P(golden, pieces_give_the_text_back) {
         }
     });
     EXPECT_EQ(n, 367);
+    record("pieces, control tokens shown and hidden", n);
 }
 
 TEST_P(golden, header) {
@@ -130,6 +140,7 @@ TEST_P(golden, ill_formed_text_is_replaced) {
         ++n;
     }
     EXPECT_EQ(n, 17);
+    record("ids of ill-formed text", n);
 }
 
 INSTANTIATE_TEST_SUITE_P(vocabularies, golden, ::testing::ValuesIn(vocabulary_names), [](const auto& info) {

@@ -51,6 +51,31 @@ TEST_P(linear_time, in_the_length_of_the_text) {
     }
 }
 
+/// A megabyte of one thing: four times the text takes about four times the time, also where it is decoded again.
+TEST_P(linear_time, a_megabyte_of_one_character) {
+    const auto words = load(GetParam());
+    ASSERT_NE(words, nullptr);
+    for (const auto* unit : {"a", " ", "\U0001f600", "\u0301", "\u4e2d"}) {
+        constexpr std::size_t small = 1 << 18;
+        constexpr double most = 12;  // quadratic growth would be 16
+        double ratio = 2 * most;
+        for (int attempt = 0; attempt < 3 && ratio > most; ++attempt) {
+            const auto once = seconds_of(*words, repeated(unit, small));
+            ratio = std::min(ratio, seconds_of(*words, repeated(unit, 4 * small)) / once);
+        }
+        EXPECT_LT(ratio, most) << "repeated " << unit;
+    }
+    const auto text = repeated("\U0001f600", 1 << 20);
+    const auto tokens = words->encode(text, false, false);
+    const auto start = cpu_seconds();
+    utf8_stream stream;
+    std::string decoded;
+    for (const auto id : tokens) decoded += stream.push(words->piece(id));
+    decoded += stream.flush();
+    EXPECT_LT(cpu_seconds() - start, 3);  // 0.05 s; quadratic growth would be minutes
+    EXPECT_TRUE(decoded.ends_with(text));
+}
+
 TEST_P(linear_time, half_a_million_spaces_before_a_letter) {
     const auto words = load(GetParam());
     ASSERT_NE(words, nullptr);
@@ -62,7 +87,8 @@ TEST_P(linear_time, half_a_million_spaces_before_a_letter) {
 }
 
 INSTANTIATE_TEST_SUITE_P(vocabularies, linear_time,
-    ::testing::Values("smollm2", "gemma-3", "llama-bpe", "qwen2", "deepseek-llm", "deepseek-coder", "llama-spm"),
+    ::testing::Values(
+        "smollm2", "gemma-3", "llama-bpe", "qwen2", "deepseek-llm", "deepseek-coder", "llama-spm", "gpt-2", "phi-3"),
     [](const auto& info) {
         std::string name = info.param;
         std::replace(name.begin(), name.end(), '-', '_');

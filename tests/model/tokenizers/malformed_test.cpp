@@ -81,10 +81,10 @@ TEST(tokenizer_file, pre_tokenizer_missing_or_unknown) {
     recipe r;
     r.pre.reset();
     expect_error(r, errc::model_unsupported, "does not name its pre-tokenizer");
-    for (const auto* name : {"default", "tekken", "", "GPT-2"}) {
+    for (const auto* name : {"superbpe", "kimi-k2", "", "GPT-2"}) {
         r.pre = name;
         expect_error(
-            r, errc::model_unsupported, "unsupported pre-tokenizer '" + std::string(name) + "'; supported are gpt-2");
+            r, errc::model_unsupported, "unsupported pre-tokenizer '" + std::string(name) + "'; supported are default");
     }
 }
 

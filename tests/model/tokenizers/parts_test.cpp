@@ -121,6 +121,8 @@ TEST_P(parts, exactly_one_bos) {
     ASSERT_GE(words_->bos(), 0);
     const std::string bos(words_->piece(words_->bos(), true));
     EXPECT_EQ(count_bos({{bos, false}, {"hello", true}}), 1);
+    EXPECT_EQ(count_bos({{bos + bos, false}, {"hello", true}}), 1);
+    EXPECT_EQ(count_bos({{bos, false}, {"", true}, {bos, false}, {bos, true}}), 1);
     EXPECT_EQ(count_bos({{"hello", true}}), words_->add_bos() ? 1 : 0);
     EXPECT_EQ(count_bos({{bos, true}}), words_->add_bos() ? 1 : 0);
     EXPECT_EQ(count_bos({}), words_->add_bos() ? 1 : 0);

@@ -53,12 +53,26 @@ struct reference {
     R"('[sStTmMdD]|'[rR][eE]|'[vV][eE]|'[lL][lL]|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,)" digits "}| ?" OTHER               \
     R"(+[\r\n]*|[)" SPACE R"(]*[\r\n]+|)" SPACE_RUN
 
+#define TIKTOKEN_WITH_MARKS                                                                                            \
+    R"('[sStTmMdD]|'[rR][eE]|'[vV][eE]|'[lL][lL]|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^)" SPACE                    \
+    R"(\p{L}\p{M}\p{N}]+[\r\n]*|[)" SPACE R"(]*[\r\n]+|)" SPACE_RUN
+#define CASED(suffix, digits)                                                                                          \
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)" suffix                           \
+    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)" suffix R"(|\p{N}{1,)" digits    \
+    "}| ?" OTHER R"(+[\r\n/]*|[)" SPACE R"(]*[\r\n]+|)" SPACE_RUN
+#define CONTRACTION "('[sStTmMdD]|'[rR][eE]|'[vV][eE]|'[lL][lL])?"
+
 const std::vector<reference>& references() {
     static const std::vector<reference> all = {
         {"gpt-2", {GPT2}},
         {"smollm", {R"(\p{N})", GPT2}},
         {"llama-bpe", {TIKTOKEN("3")}},
         {"qwen2", {TIKTOKEN("1")}},
+        {"falcon", {R"([\p{P}$+<=>^~|`]+)", GPT2, "[0-9][0-9][0-9]"}},
+        {"default", {R"([\p{P}$+<=>^~|]+)", GPT2, R"(\p{N}+)", "[0-9][0-9][0-9]"}},
+        {"qwen35", {TIKTOKEN_WITH_MARKS}},
+        {"gpt-4o", {CASED(CONTRACTION, "3")}},
+        {"tekken", {CASED("", "1")}},
         {"deepseek-coder", {R"([\r\n])", "[" SPACE R"(]?\p{L}+)", "[" SPACE R"(]?\p{P}+)",
                                R"([\x{4e00}-\x{9fa5}\x{800}-\x{4e00}\x{ac00}-\x{d7ff}]+)", R"(\p{N})"}},
     };
@@ -99,7 +113,7 @@ TEST(pretokenizer, splits_random_text_like_the_regular_expressions) {
     const std::vector<std::string> alphabet = {" ", " ", "  ", "\n", "\r\n", "\t", "\v", "a", "Z", "re", "'", "'s",
         "'LL", "7", "42", ".", "!?", "_", "$", "\u00e9", "\u00df", "\u4e2d", "\u3042", "\ud55c", "\u0915", "\u093f",
         "\u0665", "\u00bd", "\u2167", "\u00a0", "\u3000", "\u2028", "\u200b", "\u180e", "\u00ab", "\uff01",
-        "\U0001f600", "\U00010400", "\u0301"};
+        "\U0001f600", "\U00010400", "\u0301", "ABC", "/", "\u01c5", "\u02b0", "123", "`", "b", "C"};
     std::mt19937 random(7);
     for (int round = 0; round < 1500; ++round) {
         std::string text;
@@ -118,7 +132,7 @@ TEST(pretokenizer, deepseek_llm_splits_trailing_space_off) {
 }
 
 TEST(pretokenizer, unknown_names_are_not_found) {
-    EXPECT_EQ(pretokenizer::find("default"), nullptr);
+    EXPECT_EQ(pretokenizer::find("superbpe"), nullptr);
     EXPECT_EQ(pretokenizer::find(""), nullptr);
     EXPECT_NE(pretokenizer::known_names().find("smollm"), std::string::npos);
 }

@@ -3,6 +3,7 @@
 #include "model/tokenizers/utf8.hpp"
 
 #include "tests/model/tokenizers/tokenizer_data.hpp"
+#include "tests/support/figures.hpp"
 
 namespace troupe::model::testing {
 
@@ -36,6 +37,8 @@ TEST(utf8, streams_token_pieces_as_the_oracle_says) {
         ++n;
     }
     EXPECT_EQ(n, 45);
+    troupe::testing::record_figure("Tokenizers", "streaming decodes, text of every delta",
+        ::testing::Test::HasFailure() ? "not all equal" : fmt::format("{0} of {0} equal", n), "all");
 }
 
 TEST(utf8, pieces_of_ids_are_those_of_the_streaming_oracle) {

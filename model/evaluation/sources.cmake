@@ -1,0 +1,1 @@
+list(APPEND model_sources evaluation/logits_file.cpp evaluation/divergence.cpp)
