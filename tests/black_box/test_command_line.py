@@ -31,7 +31,7 @@ class CommandLine(unittest.TestCase):
         self.assertGreater(len(texts[0]), 10)
         self.assertEqual(texts[0], texts[1])
         groups = json.loads(run("inspect", forms[1], "--plan", "-c", "1000", "--json"))["plan"]["kv_groups"]
-        self.assertEqual(groups, [{"window": 0, "layers": 4, "latent": 224, "block_bytes": 4 * 16 * 224 * 2}])
+        self.assertEqual(groups, [{"window": 0, "layers": 4, "latent": 224, "block_bytes": 4 * 16 * 224 * 2, "bytes_per_token": 4 * 224 * 2}])
 
     def test_inspect(self):
         facts = json.loads(run("inspect", TINY, "--json"))
