@@ -27,6 +27,7 @@ constexpr std::array table{
     error_info{errc::persistence_degraded, "persistence_degraded", 503, "unavailable_error", true, 1},
     error_info{errc::executor_poisoned, "executor_poisoned", 500, "server_error", false, 1},
     error_info{errc::non_finite_logits, "non_finite_logits", 500, "server_error", false, 1},
+    error_info{errc::constraint_failed, "constraint_failed", 500, "server_error", false, 1},
     error_info{errc::out_of_memory, "out_of_memory", 503, "unavailable_error", true, 5},
     error_info{errc::timeout, "timeout", 504, "unavailable_error", true, 1},
     error_info{errc::usage, "usage", 400, "invalid_request_error", false, 2},

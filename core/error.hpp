@@ -29,6 +29,7 @@ enum class errc : std::uint8_t {
     persistence_degraded,
     executor_poisoned,
     non_finite_logits,
+    constraint_failed,
     out_of_memory,
     timeout,
     // start-up

@@ -51,6 +51,20 @@ inline constexpr int max_step_seqs = 64;
 inline constexpr int max_run_ahead = 4;
 inline constexpr int max_preemptions = 8;  ///< of one request
 
+// -- grammars ---------------------------------------------------------------------------------------------------------
+inline constexpr std::size_t max_grammar_bytes = 2u << 20;   ///< of GBNF, also of one made from a schema
+inline constexpr std::size_t max_schema_bytes = 512u << 10;  ///< of a JSON schema, or of all schemas of the tools
+inline constexpr std::size_t max_grammar_expressions = 200'000;
+inline constexpr int max_grammar_nesting = 100;                ///< of groups
+inline constexpr std::int32_t max_grammar_repeat = 1'000'000;  ///< in {n,m}; counted, not unrolled
+inline constexpr std::size_t max_grammar_nodes = 1'000'000;    ///< of the automaton
+inline constexpr std::int32_t max_unrolled_repeat = 256;       ///< {n,m} of something that may be empty
+inline constexpr int max_grammar_depth = 512;             ///< rules within rules at run time: deeper text is not made
+inline constexpr std::size_t max_grammar_threads = 4096;  ///< ways of reading one text at the same time
+inline constexpr std::size_t grammar_cache_bytes = 16u << 20;  ///< of states, and of masks, for each grammar
+inline constexpr std::size_t grammars_kept = 4;                ///< compiled ones that no sequence uses
+inline constexpr int max_tools = 128;
+
 // -- supervisor -------------------------------------------------------------------------------------------------------
 inline constexpr auto health_probe_deadline = 1s;
 inline constexpr auto health_cache = 1s;

@@ -22,6 +22,21 @@ bool greedy(const sampling_params& params) {
                                     params.xtc_probability <= 0);
 }
 
+/// `from` where the mask allows it, else -inf, word by word of the mask.
+void copy_allowed(std::span<const float> from, const token_mask& allowed, std::span<float> to) {
+    constexpr float banned = -std::numeric_limits<float>::infinity();
+    for (std::size_t begin = 0; begin < from.size(); begin += 64) {
+        // A padded vocabulary has logits beyond the last token.
+        const auto word = begin / 64 < allowed.words().size() ? allowed.words()[begin / 64] : 0;
+        const std::size_t n = std::min<std::size_t>(64, from.size() - begin);
+        if (word == 0) {
+            std::fill_n(to.data() + begin, n, banned);
+            continue;
+        }
+        for (std::size_t i = 0; i < n; ++i) to[begin + i] = (word >> i & 1) != 0 ? from[begin + i] : banned;
+    }
+}
+
 bool has_penalties(const sampling_params& params) {
     return params.penalty_last_n != 0 &&
            (params.repeat_penalty != 1 || params.frequency_penalty != 0 || params.presence_penalty != 0);
@@ -63,12 +78,15 @@ void sampler::penalize(const sampling_params& params, std::span<const token_id> 
     }
 }
 
-std::span<const float> sampler::adjust(
-    std::span<const float> logits, const sampling_params& params, std::span<const token_id> history) {
+std::span<const float> sampler::adjust(std::span<const float> logits, const sampling_params& params,
+    std::span<const token_id> history, const token_mask* allowed) {
     CHECK(logits.size() == adjusted_.size(), "one logit a token");
     const bool looks_back = params.mirostat == 0 && (has_penalties(params) || params.dry.active());
-    if (params.logit_bias.empty() && !looks_back) return logits;
-    std::copy(logits.begin(), logits.end(), adjusted_.begin());
+    if (params.logit_bias.empty() && !looks_back && allowed == nullptr) return logits;
+    if (allowed != nullptr)
+        copy_allowed(logits, *allowed, adjusted_);
+    else
+        std::copy(logits.begin(), logits.end(), adjusted_.begin());
     for (const auto& [id, bias] : params.logit_bias) {
         if (id >= 0 && static_cast<std::size_t>(id) < adjusted_.size()) adjusted_[static_cast<std::size_t>(id)] += bias;
     }
@@ -79,8 +97,8 @@ std::span<const float> sampler::adjust(
 }
 
 void sampler::apply(std::span<const float> logits, const sampling_params& params, std::span<const token_id> history,
-    float mu, float xtc_draw) {
-    const auto adjusted = adjust(logits, params, history);
+    float mu, float xtc_draw, const token_mask* allowed) {
+    const auto adjusted = adjust(logits, params, history, allowed);
     auto& list = *list_;
     if (params.mirostat != 0) {
         chain::all(adjusted, list);
@@ -160,17 +178,18 @@ sampled_token sampler::score(std::span<const float> logits, token_id id, std::in
 }
 
 sampled_token sampler::sample(std::span<const float> logits, const sampling_params& params,
-    std::span<const token_id> history, std::int64_t position, float mu) {
+    std::span<const token_id> history, std::int64_t position, float mu, const token_mask* allowed) {
     const auto random = [&](std::uint32_t number) {
         return uniform(
             params.seed, static_cast<std::uint32_t>(params.choice), static_cast<std::uint64_t>(position), number);
     };
-    apply(logits, params, history, mu, params.xtc_probability > 0 ? random(xtc_draw_number) : 0);
+    apply(logits, params, history, mu, params.xtc_probability > 0 ? random(xtc_draw_number) : 0, allowed);
     sampled_token token;
     const auto& items = list_->items;
     double probability = 1;
     if (items.empty()) {
-        token.id = chain::argmax(logits);
+        if (allowed != nullptr) copy_allowed(logits, *allowed, adjusted_);
+        token.id = chain::argmax(allowed != nullptr ? std::span<const float>(adjusted_) : logits);
     } else {
         const std::size_t i = items.size() == 1 ? 0 : draw(random(token_draw));
         token.id = items[i].id;
@@ -191,7 +210,7 @@ sampled_token sampler::sample(std::span<const float> logits, const sampling_para
 
 std::vector<std::pair<token_id, float>> sampler::distribution(std::span<const float> logits,
     const sampling_params& params, std::span<const token_id> history, float mu, float xtc_draw) {
-    apply(logits, params, history, mu, xtc_draw);
+    apply(logits, params, history, mu, xtc_draw, nullptr);
     auto& items = list_->items;
     std::sort(items.begin(), items.end(), chain::before);
     const double sum = chain::softmax_weights(items, work_->weights);

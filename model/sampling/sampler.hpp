@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/sampling/dry.hpp"
+#include "model/sampling/token_mask.hpp"
 #include "model/tokenizers/tokenizer.hpp"
 
 namespace troupe::model {
@@ -74,9 +75,11 @@ class sampler {
     /// `logits` [n_vocab], finite but for banned entries (-inf); not modified. `history`: prompt + output so far,
     /// oldest first. `position`: index of the token to be chosen, counted from the start of the sequence. `mu`: what
     /// the token before gave (params.first_mu() for the first); only mirostat reads it. Ids out of range in history and
-    /// logit_bias are ignored. If everything is banned, the best of the raw logits is chosen.
+    /// logit_bias are ignored. If everything is banned, the best of the raw logits is chosen. `allowed` (some of it):
+    /// the others are banned before the chain begins, so what is drawn is the exact distribution under that condition;
+    /// log-probabilities of the unmodified distribution do not see it.
     sampled_token sample(std::span<const float> logits, const sampling_params& params,
-        std::span<const token_id> history, std::int64_t position, float mu = 0);
+        std::span<const token_id> history, std::int64_t position, float mu = 0, const token_mask* allowed = nullptr);
     /// Log-probability of `id` in the unmodified distribution, and of the n best.
     sampled_token score(std::span<const float> logits, token_id id, std::int32_t n);
 
@@ -90,11 +93,11 @@ class sampler {
         std::span<const token_id> history, float mu = 0, float xtc_draw = 0);
 
  private:
-    std::span<const float> adjust(
-        std::span<const float> logits, const sampling_params& params, std::span<const token_id> history);
+    std::span<const float> adjust(std::span<const float> logits, const sampling_params& params,
+        std::span<const token_id> history, const token_mask* allowed);
     void penalize(const sampling_params& params, std::span<const token_id> history);
     void apply(std::span<const float> logits, const sampling_params& params, std::span<const token_id> history,
-        float mu, float xtc_draw);
+        float mu, float xtc_draw, const token_mask* allowed);
     std::size_t draw(float u);
     void add_logprobs(std::span<const float> logits, std::int32_t n, sampled_token& token);
     void add_post_sampling_logprobs(std::int32_t n, sampled_token& token);

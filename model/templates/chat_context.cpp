@@ -32,6 +32,65 @@ struct turn {
     json::object extra;
 };
 
+/// What a template that knows no tools tells the model about them.
+std::string tools_block(const json::array& tools) {
+    std::string list;
+    for (const auto& t : tools) list += json::serialize(t) + "\n";
+    return "# Functions\n\nYou can call the functions that are described here, one JSON object a line:\n<tools>\n" +
+           list +
+           "</tools>\n\nTo call one, write exactly this form:\n<tool_call>\n{\"name\": \"function name\", "
+           "\"arguments\": {\"argument\": \"value\"}}\n</tool_call>\nWhat it returns comes back between "
+           "<tool_response> and </tool_response>.";
+}
+
+/// A call as it would have been written by the model.
+std::string written_call(const json::value& call) {
+    const auto* function = call.is_object() ? call.get_object().if_contains("function") : nullptr;
+    if (function == nullptr || !function->is_object()) return {};
+    const auto& f = function->get_object();
+    const auto* name = f.if_contains("name");
+    const auto* arguments = f.if_contains("arguments");
+    const auto& text = text_of(call_style::hermes);
+    std::string out(text.begin);
+    if (name != nullptr && name->is_string()) out += std::string_view(name->get_string());
+    out += text.middle;
+    if (arguments == nullptr)
+        out += "{}";
+    else if (arguments->is_string())
+        out += std::string_view(arguments->get_string());
+    else
+        out += json::serialize(*arguments);
+    return out + std::string(text.end);
+}
+
+void teach(std::vector<turn>& turns, const json::array& tools) {
+    if (tools.empty()) return;
+    if (turns.empty() || turns.front().role != "system") turns.insert(turns.begin(), turn{"system", "", {}});
+    auto& first = turns.front().content;
+    first += (first.empty() ? "" : "\n\n") + tools_block(tools);
+}
+
+/// Calls and results as plain text, for a template that knows neither.
+std::vector<turn> spelled_out(std::vector<turn> turns) {
+    std::vector<turn> out;
+    for (turn& t : turns) {
+        if (const auto* calls = t.extra.if_contains("tool_calls"); calls != nullptr && calls->is_array()) {
+            for (const auto& c : calls->get_array()) t.content += (t.content.empty() ? "" : "\n") + written_call(c);
+            t.extra.erase("tool_calls");
+        }
+        const bool result = t.role == "tool";
+        if (result) t = {"user", "<tool_response>\n" + t.content + "\n</tool_response>", {}};
+        // Results of several calls are one turn.
+        if (result && !out.empty() && out.back().extra.contains("tool_response"))
+            out.back().content += "\n" + t.content;
+        else
+            out.push_back(std::move(t));
+        if (result) out.back().extra["tool_response"] = nullptr;
+    }
+    for (turn& t : out) t.extra.erase("tool_response");
+    return out;
+}
+
 bool has_calls(const turn& t) { return t.extra.contains("tool_calls") || t.role == "tool"; }
 
 result<std::vector<turn>> turns_of(std::span<const chat_message> messages, bool knows_developer) {
@@ -152,6 +211,8 @@ result<std::string> flatten_content(const json::value& content) {
 
 result<json::object> chat_format::context(std::span<const chat_message> messages, const chat_options& options) const {
     TROUPE_TRY(std::vector<turn> turns, turns_of(messages, knows_developer_));
+    if (taught_) teach(turns, options.tools);
+    if (spelled_) turns = spelled_out(std::move(turns));
     if (habits_.fold_system) turns = folded(std::move(turns));
     if (habits_.merge_turns) turns = merged(std::move(turns));
     json::array list;
@@ -159,7 +220,7 @@ result<json::object> chat_format::context(std::span<const chat_message> messages
     json::object out = options.variables;
     out.erase("tools");
     out["messages"] = std::move(list);
-    if (!options.tools.empty())
+    if (!options.tools.empty() && !taught_)
         out["tools"] = options.tools;
     else if (habits_.tools_always)
         out["tools"] = nullptr;
@@ -217,6 +278,37 @@ void chat_format::find_habits() {
     habits_ = h;
 }
 
+/// Shows it tools and lets it render a call.
+void chat_format::find_calls() {
+    const std::string mark = "q7probe";
+    const std::vector<chat_message> one = {{"user", "a", ""}};
+    chat_options with;
+    with.tools = {{{"type", "function"},
+        {"function", {{"name", mark}, {"description", "d"},
+                         {"parameters", {{"type", "object"}, {"properties", json::object{}}}}}}}};
+    const auto shown = render(one, with, 0);
+    const std::vector<chat_message> calling = {{"user", "a", ""},
+        {"assistant", "",
+            R"({"tool_calls":[{"id":"call00001","type":"function","function":{"name":"f","arguments":{"k":"q7probe"}}}]})"}};
+    with.tools[0].at("function").at("name") = "f";
+    auto called = render(calling, with, 0);
+    const auto writes = [&](call_style style) {
+        const auto& t = text_of(style);
+        const auto text =
+            std::string(t.begin) + "f" + std::string(t.middle) + R"({"k": "q7probe"})" + std::string(t.end);
+        return called.ok() && join(*called).find(text) != std::string::npos;
+    };
+    if (!shown.ok() || join(*shown).find(mark) == std::string::npos) {
+        taught_ = true;
+        spelled_ = !called.ok() || join(*called).find(mark) == std::string::npos;
+        calls_ = call_style::hermes;
+    } else if (writes(call_style::hermes)) {
+        calls_ = call_style::hermes;
+    } else if (writes(call_style::llama3)) {
+        calls_ = call_style::llama3;
+    }
+}
+
 result<std::shared_ptr<const chat_format>> chat_format::load(std::string source, std::string bos_token,
     std::string eos_token, const has_token& vocabulary, template_budget budget) {
     chat_format format;
@@ -230,6 +322,7 @@ result<std::shared_ptr<const chat_format>> chat_format::load(std::string source,
     format.bos_token_ = std::move(bos_token);
     format.eos_token_ = std::move(eos_token);
     format.find_habits();
+    format.find_calls();
     const std::vector<chat_message> one = {{"user", "a", ""}};
     if (const auto r = format.probe(format.habits_, one); !r) {
         return fail(errc::model_unsupported, "the chat template renders no user message: " + r.error().message,

@@ -15,6 +15,7 @@
 #include "core/requests.hpp"
 #include "core/result.hpp"
 #include "model/templates/chat_template.hpp"
+#include "model/tools/call_format.hpp"
 
 namespace troupe::model {
 
@@ -55,18 +56,26 @@ class chat_format {
     /// "model", or the built-in format that stands in for a missing template: "chatml", "gemma", "plain".
     std::string_view origin() const { return origin_; }
     bool built_in() const { return origin_ != "model"; }
+    /// How this model is told to write tool calls. A template that knows no tools gets them in a block of the system
+    /// message, in hermes' style, and calls and results in the text of messages; unknown: it shows tools, but writes
+    /// calls in a form this build does not read, so tools are refused.
+    call_style calls() const { return calls_; }
     const std::string& source() const { return template_->source(); }
 
  private:
     chat_format() = default;
     result<boost::json::object> context(std::span<const chat_message> messages, const chat_options& options) const;
     void find_habits();
+    void find_calls();
     result<std::string> probe(const chat_habits& habits, std::span<const chat_message> messages) const;
 
     std::shared_ptr<const chat_template> template_;
     std::string bos_token_, eos_token_;
     chat_habits habits_;
     std::string_view origin_ = "model";
+    call_style calls_ = call_style::unknown;
+    bool taught_ = false;   ///< the template knows no tools: the system message explains them
+    bool spelled_ = false;  ///< it shows no calls either: they and their results are written out in the text
     bool knows_developer_ = false;  ///< the template has a role "developer"; else it is another name of system
 };
 

@@ -67,18 +67,55 @@ TEST(chat_context, templates_that_want_parts_get_parts) {
 }
 
 TEST(chat_context, tools_are_undefined_without_any_unless_the_template_cannot_do_without) {
-    const auto defined = load("{{ tools is defined }} {{ messages[0].content }}");
+    const auto defined =
+        load("{{ tools is defined }}{% if tools %}{{ tools[0].function.name }}{% endif %} {{ messages[0].content }}");
     EXPECT_EQ(text(*defined, {{"user", "x", ""}}), "False x");
     chat_options options;
-    options.tools = {{{"name", "f"}}};
-    EXPECT_EQ(text(*defined, {{"user", "x", ""}}, options), "True x");
+    options.tools = {{{"function", {{"name", "f"}}}}};
+    EXPECT_EQ(text(*defined, {{"user", "x", ""}}, options), "Truef x");
     const auto needs = load("{% if tools is not none %}{{ tools.name.x }}{% endif %}{{ messages[0].content }}");
     EXPECT_TRUE(needs->habits().tools_always);
     EXPECT_EQ(text(*needs, {{"user", "x", ""}}), "x");
 }
 
+TEST(chat_context, finds_out_how_a_template_writes_calls) {
+    const auto calls = [](const std::string& name) { return load(template_source(name))->calls(); };
+    EXPECT_EQ(calls("qwen2.5-7b-instruct"), call_style::hermes);
+    EXPECT_EQ(calls("hermes-2-pro-llama-3-tool-use"), call_style::hermes);
+    EXPECT_EQ(calls("llama-3.1-8b-instruct"), call_style::llama3);
+    EXPECT_EQ(calls("llama-3.2-3b-instruct"), call_style::llama3);
+    EXPECT_EQ(calls("min-chatml"), call_style::hermes) << "taught by the system message";
+    EXPECT_EQ(calls("smollm2-135m-instruct"), call_style::hermes);
+    EXPECT_EQ(calls("gemma-2-2b-it"), call_style::hermes);
+}
+
+TEST(chat_context, a_template_that_knows_no_tools_is_taught_them) {
+    const auto f = load(template_source("min-chatml"));
+    chat_options options;
+    options.tools = {{{"type", "function"}, {"function", {{"name", "add"}}}}};
+    const std::string calls =
+        R"({"tool_calls":[{"id":"c","type":"function","function":{"name":"add","arguments":"{\"a\": 1}"}}]})";
+    const std::vector<chat_message> turns = {{"system", "Be brief.", ""}, {"user", "1+2?", ""},
+        {"assistant", "", calls}, {"tool", "3", R"({"tool_call_id":"c"})"}, {"tool", "four", ""}};
+    const auto got = text(*f, turns, options);
+    EXPECT_NE(got.find("<|im_start|>system\nBe brief.\n\n# Functions"), std::string::npos) << got;
+    EXPECT_NE(
+        got.find("<tools>\n{\"type\":\"function\",\"function\":{\"name\":\"add\"}}\n</tools>"), std::string::npos);
+    EXPECT_NE(
+        got.find("assistant\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call><|im_end|>"),
+        std::string::npos)
+        << got;
+    EXPECT_NE(got.find("user\n<tool_response>\n3\n</tool_response>\n<tool_response>\nfour\n</tool_response><|im_end|>"),
+        std::string::npos)
+        << got;
+    EXPECT_EQ(text(*f, {{"user", "x", ""}}, {}).find("Functions"), std::string::npos);
+    options.tools = {{{"type", "function"}, {"function", {{"name", "add"}}}}};
+    const auto gemma = text(*load(template_source("gemma-2-2b-it")), {{"user", "x", ""}}, options);
+    EXPECT_NE(gemma.find("<start_of_turn>user\n# Functions"), std::string::npos) << gemma;
+}
+
 TEST(chat_context, extras_reach_the_template_without_nulls) {
-    const auto f = load("{{ messages[0] | tojson }}");
+    const auto f = load("{{ messages[-1] | tojson }}");
     EXPECT_EQ(
         text(*f,
             {{"assistant", "",

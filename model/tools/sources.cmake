@@ -1,0 +1,1 @@
+list(APPEND model_sources tools/call_format.cpp tools/call_parser.cpp)
