@@ -27,14 +27,15 @@ struct accepted_token {
     token_id id = 0;
     float logprob = 0;
     std::vector<logprob_entry> top;
-    bool end = false;
 };
 /// Tokens n_before, n_before + 1, ... of the generation. An end token is not among them.
 struct generation_tokens {
     generation_id id = 0;
     std::int64_t n_before = 0;
     std::vector<accepted_token> tokens;
-    std::vector<float> prompt_logprobs;  ///< with the first tokens, if asked for
+    std::vector<token_score> prompt_scores;  ///< with the first tokens, if asked for
+    std::vector<float> embedding;            ///< of an embedded sequence, instead of tokens
+    float mu = 0;                            ///< mirostat's, after the last of them
 };
 struct generation_stalled {
     generation_id id = 0;
@@ -53,6 +54,7 @@ struct generation_finished {
     std::int64_t n_tokens = 0;  ///< accepted tokens that count (an end token is not one)
     usage_counts usage;
     timing_counts timings;
+    std::optional<accepted_token> end_token;  ///< the end token that stopped it
 };
 
 }  // namespace troupe::actors

@@ -29,11 +29,14 @@ namespace troupe::actors {
 // ----------------------------------------------------------------------------------------
 template <class I> typename I::result_type inspect(I& f, sequence_params& x) {
     return f(caf::meta::type_name("sequence_params"), x.temperature, x.top_p, x.min_p, x.repeat_penalty,
-        x.frequency_penalty, x.presence_penalty, x.top_k, x.penalty_last_n, x.n_logprobs, x.choice, x.seed, x.bias_ids,
-        x.bias_values, x.end_tokens, x.min_tokens, x.max_tokens, x.prompt_logprobs);
+        x.frequency_penalty, x.presence_penalty, x.typical_p, x.top_n_sigma, x.xtc_probability, x.xtc_threshold,
+        x.dynatemp_range, x.dynatemp_exponent, x.dry_multiplier, x.dry_base, x.mirostat_tau, x.mirostat_eta, x.top_k,
+        x.penalty_last_n, x.n_logprobs, x.choice, x.min_keep, x.dry_allowed_length, x.dry_last_n, x.mirostat,
+        x.dry_breakers, x.seed, x.bias_ids, x.bias_values, x.end_tokens, x.min_tokens, x.max_tokens, x.prompt_logprobs,
+        x.post_sampling_logprobs, x.pool);
 }
 template <class I> typename I::result_type inspect(I& f, sequence_open& x) {
-    return f(caf::meta::type_name("sequence_open"), x.id, x.tokens, x.n_prompt, x.params, x.watch_text);
+    return f(caf::meta::type_name("sequence_open"), x.id, x.tokens, x.n_prompt, x.params, x.watch_text, x.mu);
 }
 template <class I> typename I::result_type inspect(I& f, table_delta& x) {
     return f(caf::meta::type_name("table_delta"), x.group, x.first, x.blocks);
@@ -52,15 +55,15 @@ template <class I> typename I::result_type inspect(I& f, logprob_entry& x) {
 }
 template <class I> typename I::result_type inspect(I& f, row_result& x) {
     return f(caf::meta::type_name("row_result"), x.seq, x.pos, x.n, x.status, x.sampled, x.token, x.logprob, x.top,
-        x.ended, x.prompt_logprobs);
+        x.ended, x.mu, x.prompt_scores, x.embedding);
 }
 template <class I> typename I::result_type inspect(I& f, plan_result& x) {
     return f(caf::meta::type_name("plan_result"), x.epoch, x.plan, x.rows, x.step_us, x.ops_ok);
 }
 template <class I> typename I::result_type inspect(I& f, executor_info& x) {
     return f(caf::meta::type_name("executor_info"), x.epoch, x.pid, x.kernels, x.numerics_id, x.model_hash, x.device,
-        x.n_ctx, x.n_vocab, x.max_rows, x.n_threads, x.kv_type, x.segment_bytes, x.max_segments, x.group_window,
-        x.group_layers, x.group_block_bytes, x.group_latent, x.weight_bytes);
+        x.n_ctx, x.n_vocab, x.max_rows, x.n_threads, x.kv_type, x.n_embd, x.segment_bytes, x.max_segments,
+        x.group_window, x.group_layers, x.group_block_bytes, x.group_latent, x.weight_bytes);
 }
 template <class I> typename I::result_type inspect(I& f, executor_status& x) {
     return f(caf::meta::type_name("executor_status"), x.epoch, x.progress, x.plan_started, x.plans_done, x.busy,
@@ -85,6 +88,7 @@ struct submit_generation {
     std::shared_ptr<const std::vector<token_id>> prompt;  ///< ids, checked against the context
     std::vector<token_id> accepted;
     sequence_params params;
+    float mu = 0;  ///< mirostat's, after the last accepted token
     bool batch_priority = false;
     std::string prompt_text;  ///< only kept when fault injection is on (request_contains)
     caf::actor owner;         ///< the session: receives the messages below

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/requests.hpp"
 #include "model/kv_layout.hpp"
 
 namespace troupe::actors {
@@ -16,7 +17,12 @@ using token_id = std::int32_t;
 /// Sampling and stopping of one sequence, resolved and checked. Mirrors model::sampling_params for the wire.
 struct sequence_params {
     float temperature = 0, top_p = 1, min_p = 0, repeat_penalty = 1, frequency_penalty = 0, presence_penalty = 0;
-    std::int32_t top_k = 0, penalty_last_n = 64, n_logprobs = -1, choice = 0;
+    float typical_p = 1, top_n_sigma = -1, xtc_probability = 0, xtc_threshold = 0.1f;
+    float dynatemp_range = 0, dynatemp_exponent = 1, dry_multiplier = 0, dry_base = 1.75f;
+    float mirostat_tau = 5, mirostat_eta = 0.1f;
+    std::int32_t top_k = 0, penalty_last_n = 64, n_logprobs = -1, choice = 0, min_keep = 0;
+    std::int32_t dry_allowed_length = 2, dry_last_n = 64, mirostat = 0;
+    std::string dry_breakers;  ///< packed ids, a -1 behind each sequence
     std::uint64_t seed = 0;
     std::vector<std::int32_t> bias_ids;
     std::vector<float> bias_values;
@@ -24,6 +30,13 @@ struct sequence_params {
     std::int64_t min_tokens = 0;       ///< end tokens are banned before this many
     std::int64_t max_tokens = 0;       ///< generated tokens, those before a resume included
     bool prompt_logprobs = false;      ///< echo + logprobs: log-probabilities of the prompt's tokens
+    bool post_sampling_logprobs = false;
+    pooling pool = pooling::none;  ///< not none: the sequence is embedded, nothing is sampled
+
+    /// Is something besides generated tokens wanted: then its prompt runs though max_tokens is 0.
+    bool measures() const { return prompt_logprobs || pool != pooling::none; }
+    /// Does every prompt position have to be computed, whatever the cache holds?
+    bool wants_whole_prompt() const { return prompt_logprobs || pool == pooling::mean; }
 };
 
 /// Makes a sequence known to this executor incarnation. `tokens` = prompt + everything accepted so far (little-endian
@@ -34,6 +47,7 @@ struct sequence_open {
     std::int64_t n_prompt = 0;
     sequence_params params;
     bool watch_text = false;  ///< an armed fault with request_contains matched this prompt
+    float mu = 0;             ///< mirostat's, after the last of `tokens`
 };
 
 /// Entries [first, first + blocks.size()) of one group's block table; older entries stay as they are.
@@ -75,6 +89,11 @@ struct logprob_entry {
     token_id id = 0;
     float logprob = 0;
 };
+/// Log-probability of a prompt token and of the likeliest ones in its place.
+struct token_score {
+    float logprob = 0;
+    std::vector<logprob_entry> top;
+};
 struct row_result {
     sequence_id seq = 0;
     std::int32_t pos = 0, n = 0;
@@ -83,8 +102,10 @@ struct row_result {
     token_id token = 0;
     float logprob = 0;
     std::vector<logprob_entry> top;
-    bool ended = false;  ///< an end token (not part of the text) or max_tokens was reached with this token
-    std::vector<float> prompt_logprobs;
+    bool ended = false;         ///< an end token (not part of the text) or max_tokens was reached with this token
+    float mu = 0;               ///< mirostat's, after this token
+    std::string prompt_scores;  ///< packed token_score: of the prompt tokens this row predicts
+    std::string embedding;      ///< packed floats: with the last row of an embedded sequence
 };
 struct plan_result {
     std::uint64_t epoch = 0, plan = 0;
@@ -99,7 +120,7 @@ struct executor_info {
     std::int32_t pid = 0;
     std::string kernels, numerics_id, model_hash, device;
     std::int32_t n_ctx = 0, n_vocab = 0, max_rows = 0, n_threads = 0;
-    std::int32_t kv_type = 0;
+    std::int32_t kv_type = 0, n_embd = 0;
     std::uint64_t segment_bytes = 0, max_segments = 0;  ///< of the KV range it reserved
     std::vector<std::int32_t> group_window, group_layers, group_latent;
     std::vector<std::uint64_t> group_block_bytes;
@@ -123,7 +144,13 @@ struct executor_fault {
     bool only_watched = false;  ///< fires only on plans with a row of a sequence opened with watch_text
 };
 
+// Bulk travels as bytes in the machine's order.
 std::string pack_ids(const std::vector<token_id>& ids);
 std::vector<token_id> unpack_ids(const std::string& bytes);
+void append_score(std::string& bytes, const token_score& s);
+/// CHECKs the format: both ends are this program.
+std::vector<token_score> unpack_scores(const std::string& bytes);
+std::string pack_floats(const std::vector<float>& values);
+std::vector<float> unpack_floats(const std::string& bytes);
 
 }  // namespace troupe::actors

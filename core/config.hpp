@@ -45,7 +45,8 @@ struct config {
     bool fault_injection = false;
     std::string log_level = "info";
     // -- sampling defaults --------------------------------------------------------------------------------------------
-    generation_params defaults;  ///< temperature, top_k, top_p, min_p set
+    std::string pooling = "mean";  ///< of /v1/embeddings: mean, last
+    generation_params defaults;    ///< temperature, top_k, top_p, min_p set
 };
 
 }  // namespace troupe

@@ -75,6 +75,8 @@ struct token_choice {
 struct token_logprobs {
     token_choice token;
     std::vector<token_choice> top;
+    std::int32_t n_chars = 0;  ///< code points that begin in what the token adds to the text (control tokens: none)
+    bool end = false;          ///< the end token: not part of the text
 };
 
 struct delta_event {
@@ -83,7 +85,8 @@ struct delta_event {
     std::string text;                      ///< whole code points
     std::uint64_t from_seq = 0;            ///< not 0: stands for from_seq..seq (coalesced for a slow reader)
     std::vector<token_logprobs> logprobs;  ///< only if asked for
-    std::int64_t n_tokens = 0;  ///< tokens accepted so far in this generation, for timings_per_token and the like
+    std::int64_t n_tokens = 0;      ///< tokens accepted so far in this generation, for timings_per_token and the like
+    std::vector<std::int32_t> ids;  ///< of the tokens accepted since the delta before, if asked for
 };
 struct generation_paused {
     std::string message, reason;
@@ -99,6 +102,13 @@ struct generation_done {
     std::string stopped_by;     ///< "user" after an explicit stop; else empty
     usage_counts usage;
     timing_counts timings;
+    std::string stop_type;      ///< eos, word, limit; empty after a stop from outside
+    std::string stopping_word;  ///< with word: the stop string
+};
+/// Of an embedding request, before its generation_done: one vector of length 1.
+struct embedding_ready {
+    std::string message;
+    std::vector<float> values;
 };
 struct generation_error {
     std::string message;
@@ -117,8 +127,8 @@ struct restored_event {
 };
 
 using event_payload = std::variant<snapshot_event, message_created, generation_queued, generation_progress, delta_event,
-    generation_paused, generation_resumed, generation_done, generation_error, session_updated, session_deleted,
-    degraded_event, restored_event>;
+    generation_paused, generation_resumed, embedding_ready, generation_done, generation_error, session_updated,
+    session_deleted, degraded_event, restored_event>;
 
 struct event {
     std::string session;

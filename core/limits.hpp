@@ -18,6 +18,8 @@ inline constexpr std::size_t max_stop_string_bytes = 1024;
 inline constexpr std::size_t max_client_id = 64;
 inline constexpr int max_choices = 16;
 inline constexpr int max_top_logprobs = 20;
+inline constexpr std::size_t max_prompts = 2048;       ///< of one request
+inline constexpr std::size_t max_parallel_parts = 16;  ///< prompts and choices of one request that run at once
 inline constexpr std::size_t max_title_bytes = 1024;
 inline constexpr std::size_t max_system_prompt_bytes = 1u << 20;
 
@@ -84,6 +86,7 @@ static_assert(client_queue_coalesce_bytes < client_queue_drop_bytes);
 static_assert(max_websocket_frame <= max_body_default);
 static_assert(max_step_seqs <= max_step_rows);
 static_assert(event_ring_bytes <= client_queue_drop_bytes, "a full replay must fit into one client's queue");
+static_assert(max_parallel_parts >= max_choices);
 static_assert(restart_backoff_first < restart_backoff_max && restart_backoff_max < circuit_retry);
 
 }  // namespace troupe::limits

@@ -65,6 +65,28 @@ const std::vector<option>& build() {
         {"top-k", "", "K", "Default top-k; 0 = off.", &g::top_k, -1, 1 << 24},
         {"top-p", "", "P", "Default top-p; 1 = off.", &g::top_p, 1e-6, 1},
         {"min-p", "", "P", "Default min-p; 0 = off.", &g::min_p, 0, 1},
+        {"repeat-penalty", "", "X", "Default repetition penalty; 1 = off.", &g::repeat_penalty, 1e-6, 2},
+        {"repeat-last-n", "", "N", "Default window of penalties; -1 = the whole context.", &g::penalty_last_n, -1,
+            1 << 24},
+        {"presence-penalty", "", "X", "Default presence penalty; 0 = off.", &g::presence_penalty, -2, 2},
+        {"frequency-penalty", "", "X", "Default frequency penalty; 0 = off.", &g::frequency_penalty, -2, 2},
+        {"typical-p", "", "P", "Default locally typical sampling; 1 = off.", &g::typical_p, 1e-6, 1},
+        {"top-n-sigma", "", "N", "Default top-n-sigma; -1 = off.", &g::top_n_sigma, -1, 100},
+        {"xtc-probability", "", "P", "Default XTC probability; 0 = off.", &g::xtc_probability, 0, 1},
+        {"xtc-threshold", "", "P", "Default XTC threshold; above 0.5 = off.", &g::xtc_threshold, 0, 1},
+        {"dynatemp-range", "", "X", "Default range of the dynamic temperature; 0 = off.", &g::dynatemp_range, 0, 5},
+        {"dynatemp-exponent", "", "X", "Default exponent of the dynamic temperature.", &g::dynatemp_exponent, 0, 100},
+        {"dry-multiplier", "", "X", "Default DRY multiplier; 0 = off.", &g::dry_multiplier, 0, 100},
+        {"dry-base", "", "X", "Default DRY base.", &g::dry_base, 0, 100},
+        {"dry-allowed-length", "", "N", "Default length of repetitions that DRY allows.", &g::dry_allowed_length, 0,
+            1 << 24},
+        {"dry-penalty-last-n", "", "N", "Default window of DRY; -1 = the whole context.", &g::dry_penalty_last_n, -1,
+            1 << 24},
+        {"mirostat", "", "N", "Default mirostat: 0 = off, 2 = version 2.", &g::mirostat, 0, 2},
+        {"mirostat-tau", "", "X", "Default surprise mirostat aims at, in bits.", &g::mirostat_tau, 0, 1000},
+        {"mirostat-eta", "", "X", "Default learning rate of mirostat.", &g::mirostat_eta, 0, 1},
+        {"pooling", "", "KIND", "How /v1/embeddings makes one vector of a text's: mean or last.", &c::pooling, 0, 0,
+            {"mean", "last"}},
     };
     return table;
 }
@@ -137,6 +159,23 @@ config built_in() {
     c.defaults.top_k = 40;
     c.defaults.top_p = 0.95;
     c.defaults.min_p = 0.05;
+    c.defaults.repeat_penalty = 1;
+    c.defaults.penalty_last_n = 64;
+    c.defaults.presence_penalty = 0;
+    c.defaults.frequency_penalty = 0;
+    c.defaults.typical_p = 1;
+    c.defaults.top_n_sigma = -1;
+    c.defaults.xtc_probability = 0;
+    c.defaults.xtc_threshold = 0.1;
+    c.defaults.dynatemp_range = 0;
+    c.defaults.dynatemp_exponent = 1;
+    c.defaults.dry_multiplier = 0;
+    c.defaults.dry_base = 1.75;
+    c.defaults.dry_allowed_length = 2;
+    c.defaults.dry_penalty_last_n = 64;
+    c.defaults.mirostat = 0;
+    c.defaults.mirostat_tau = 5;
+    c.defaults.mirostat_eta = 0.1;
     return c;
 }
 
@@ -223,6 +262,7 @@ result<void> set_option(config& c, const option& o, std::string_view text) {
     } else if (const auto* real = std::get_if<std::optional<double> generation_params::*>(&o.where)) {
         TROUPE_TRY(c.defaults.**real, parse_number<double>(o, text));
     } else {
+        if (o.name == "mirostat" && text == "1") return out_of_range(o, text, "0 or 2");
         TROUPE_TRY(c.defaults.*std::get<std::optional<std::int32_t> generation_params::*>(o.where),
             parse_number<std::int32_t>(o, text));
     }

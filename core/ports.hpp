@@ -30,11 +30,19 @@ class client_port {
 };
 using client_ptr = std::shared_ptr<client_port>;
 
+/// What an answer came to that is over.
+struct finished_answer {
+    std::string text;
+    generation_done done;
+    std::optional<error> err;
+};
+
 /// Answer to message, regenerate, edit: the client has also been (or is about to be) delivered message.created events.
 struct posted {
     std::string user_message;  ///< empty for regenerate
     std::string assistant_message;
-    bool duplicate = false;  ///< the client's id was already there: nothing happened
+    bool duplicate = false;                   ///< the client's id was already there: nothing happened
+    std::optional<finished_answer> finished;  ///< of a duplicate, unless its answer is still being made
 };
 
 struct session_page {

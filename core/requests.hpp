@@ -10,21 +10,69 @@
 
 namespace troupe {
 
+/// A bias that bans: finite, so that it can be stored as JSON; no logit outweighs it.
+inline constexpr double ban_bias = -1e30;
+
 /// Parameters of one generation as given; absent means "ask the next level": request > session > config > built in.
 struct generation_params {
     std::optional<double> temperature, top_p, min_p, typical_p, repeat_penalty, presence_penalty, frequency_penalty;
-    std::optional<std::int32_t> top_k, penalty_last_n;
+    std::optional<double> top_n_sigma, xtc_probability, xtc_threshold, dynatemp_range, dynatemp_exponent;
+    std::optional<double> dry_multiplier, dry_base, mirostat_tau, mirostat_eta;
+    std::optional<std::int32_t> top_k, penalty_last_n, min_keep;
+    std::optional<std::int32_t> dry_allowed_length, dry_penalty_last_n;
+    std::optional<std::int32_t> mirostat;  ///< 0 or 2
+    std::optional<std::vector<std::string>> dry_sequence_breakers;
     std::optional<std::int64_t> seed;        ///< negative = random
     std::optional<std::int64_t> max_tokens;  ///< absent: to the end of the context
     std::optional<std::int64_t> min_tokens;
     std::optional<std::vector<std::string>> stop;
     std::optional<std::vector<std::int32_t>> stop_token_ids;
     std::optional<std::vector<std::pair<std::int32_t, double>>> logit_bias;
+    std::optional<std::vector<std::pair<std::string, double>>> logit_bias_text;  ///< for every token of a text
     std::optional<bool> ignore_eos;
-    std::optional<std::int32_t> n_logprobs;  ///< of the chosen token and this many best ones
-    std::string template_kwargs;             ///< JSON object of extra template variables; empty: none
+    std::optional<std::int32_t> n_logprobs;   ///< of the chosen token and this many best ones
+    std::optional<bool> post_sampling_probs;  ///< those after the sampling chain, in place of the raw distribution's
+    std::string template_kwargs;              ///< JSON object of extra template variables; empty: none
     bool operator==(const generation_params&) const = default;
 };
+
+/// f(name, pointer to member) for every optional parameter; the names are those of stored settings.
+template <class F> void each_parameter(F&& f) {
+    using g = generation_params;
+    f("temperature", &g::temperature);
+    f("top_p", &g::top_p);
+    f("min_p", &g::min_p);
+    f("typical_p", &g::typical_p);
+    f("repeat_penalty", &g::repeat_penalty);
+    f("presence_penalty", &g::presence_penalty);
+    f("frequency_penalty", &g::frequency_penalty);
+    f("top_n_sigma", &g::top_n_sigma);
+    f("xtc_probability", &g::xtc_probability);
+    f("xtc_threshold", &g::xtc_threshold);
+    f("dynatemp_range", &g::dynatemp_range);
+    f("dynatemp_exponent", &g::dynatemp_exponent);
+    f("dry_multiplier", &g::dry_multiplier);
+    f("dry_base", &g::dry_base);
+    f("mirostat_tau", &g::mirostat_tau);
+    f("mirostat_eta", &g::mirostat_eta);
+    f("top_k", &g::top_k);
+    f("penalty_last_n", &g::penalty_last_n);
+    f("min_keep", &g::min_keep);
+    f("dry_allowed_length", &g::dry_allowed_length);
+    f("dry_penalty_last_n", &g::dry_penalty_last_n);
+    f("mirostat", &g::mirostat);
+    f("dry_sequence_breakers", &g::dry_sequence_breakers);
+    f("seed", &g::seed);
+    f("max_tokens", &g::max_tokens);
+    f("min_tokens", &g::min_tokens);
+    f("stop", &g::stop);
+    f("stop_token_ids", &g::stop_token_ids);
+    f("logit_bias", &g::logit_bias);
+    f("logit_bias_text", &g::logit_bias_text);
+    f("ignore_eos", &g::ignore_eos);
+    f("n_logprobs", &g::n_logprobs);
+    f("post_sampling_probs", &g::post_sampling_probs);
+}
 
 /// `over` where it says something, else `base`.
 generation_params overlay(const generation_params& base, const generation_params& over);
@@ -51,19 +99,26 @@ struct new_message {
     generation_params params;
 };
 
+/// How the rows of an input become one embedding.
+enum class pooling : std::uint8_t { none, mean, last };
+
 /// A generation of the OpenAI routes: not stored, unless session_id names a stored session.
 struct completion_request {
-    enum class kind : std::uint8_t { chat, text };
+    enum class kind : std::uint8_t { chat, text, embedding };
     kind what = kind::chat;
     std::string model;
     std::vector<chat_message> messages;  ///< chat
-    std::string prompt;                  ///< text, if prompt_ids is absent
+    std::string prompt;                  ///< text or embedding, if prompt_ids is absent
     std::optional<std::vector<std::int32_t>> prompt_ids;
     bool echo = false;
+    bool prompt_only = false;  ///< nothing is generated: max_tokens may be 0
+    bool token_ids = false;    ///< deltas name their tokens
     generation_params params;
     std::string session_id;
-    std::string client_key;   ///< fairness and queue limits are per client
-    std::int32_t choice = 0;  ///< which of n answers to one prompt: choices draw differently from one seed
+    std::string client_key;                ///< fairness and queue limits are per client
+    std::int32_t choice = 0;               ///< which of n answers to one prompt: choices draw differently from one seed
+    pooling pool = pooling::none;          ///< embedding
+    std::string prompt_name = "messages";  ///< what the wire format calls the prompt, for errors
 };
 
 }  // namespace troupe

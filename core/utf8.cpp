@@ -1,5 +1,7 @@
 #include "core/utf8.hpp"
 
+#include <algorithm>
+
 namespace troupe {
 
 std::size_t utf8_sequence(std::string_view text) {
@@ -40,6 +42,11 @@ std::string to_valid_utf8(std::string_view text) {
         text.remove_prefix(n ? n : 1);
     }
     return r;
+}
+
+std::size_t count_characters(std::string_view text) {
+    return static_cast<std::size_t>(
+        std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 }  // namespace troupe

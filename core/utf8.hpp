@@ -12,4 +12,7 @@ std::size_t utf8_sequence(std::string_view text);
 /// `text` with every byte that belongs to no well-formed sequence replaced by U+FFFD.
 std::string to_valid_utf8(std::string_view text);
 
+/// Code points that begin in `text`: what clients count offsets by.
+std::size_t count_characters(std::string_view text);
+
 }  // namespace troupe

@@ -184,11 +184,14 @@ std::int32_t loaded_model::fill_rows(const batch& b) {
         }
     }
     CHECK(n >= 1);
-    std::int32_t last = -1;
-    for (const std::int32_t row : b.logit_rows) {
-        CHECK(row > last && row < n, "logit rows ascend");
-        last = row;
+    for (const auto* rows : {&b.logit_rows, &b.hidden_rows}) {
+        std::int32_t last = -1;
+        for (const std::int32_t row : *rows) {
+            CHECK(row > last && row < n, "rows whose results are wanted ascend");
+            last = row;
+        }
     }
+    CHECK(b.hidden_rows.empty() || b.hidden != nullptr);
     return n;
 }
 
@@ -231,9 +234,11 @@ void loaded_model::forward(const batch& b, std::byte* kv, float* logits, std::at
         {.ids = {ids_, rows},
             .pos = {pos_, rows},
             .logit_rows = b.logit_rows,
+            .hidden_rows = b.hidden_rows,
             .seqs = const_seqs_,
             .n_seqs = static_cast<int>(b.seqs.size()),
             .logits = logits,
+            .hidden = b.hidden,
             .progress = progress});
     threads_.begin_step();
     description_.net->forward(s);

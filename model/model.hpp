@@ -47,10 +47,12 @@ struct batch_seq {
         tables;  ///< one a layer group, [ceil((pos + n) / 16)] blocks from position 0
 };
 
-/// Rows of the batch are the sequences' tokens in order. Logits are computed for `logit_rows` (ascending) only.
+/// Rows of the batch are the sequences' tokens in order. Logits are computed for `logit_rows` only; of `hidden_rows`
+/// the output of the final norm goes to `hidden` [hidden_rows.size()][n_embd]. Both ascend, and no row is in both.
 struct batch {
     std::vector<batch_seq> seqs;
-    std::vector<std::int32_t> logit_rows;
+    std::vector<std::int32_t> logit_rows, hidden_rows;
+    float* hidden = nullptr;
 };
 
 class model {

@@ -70,6 +70,11 @@ json::object payload(const event& e) {
                               if (r.numerics_changed) o["numerics_changed"] = true;
                               return o;
                           },
+                          [&](const embedding_ready& r) {  // of requests without a session: no page ever sees it
+                              auto o = frame("embedding", e);
+                              o["message"] = r.message;
+                              return o;
+                          },
                           [&](const generation_done& d) {
                               auto o = frame("generation.done", e);
                               o["message"] = d.message;

@@ -1,5 +1,6 @@
 #include "net/json_in.hpp"
 
+#include <charconv>
 #include <cmath>
 #include <sstream>
 
@@ -39,6 +40,43 @@ bool too_deep(std::string_view text) {
     return false;
 }
 
+/// simdjson refuses a document for one integer beyond 64 bits. Such a number becomes a real one out of every range, so
+/// that the field that holds it is at fault and not the document.
+std::string without_huge_integers(std::string_view text) {
+    std::string out;
+    bool in_string = false;
+    const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        out += c;
+        if (in_string) {
+            if (c == '\\' && i + 1 < text.size())
+                out += text[++i];
+            else if (c == '"')
+                in_string = false;
+            continue;
+        }
+        if (c == '"') in_string = true;
+        if (!digit(c)) continue;
+        std::size_t end = i + 1;
+        while (end < text.size() && digit(text[end])) ++end;
+        constexpr std::size_t fits = 18;  // digits: any such number is one of 64 bits
+        const bool whole = end == text.size() || (text[end] != '.' && text[end] != 'e' && text[end] != 'E');
+        const bool fraction =
+            i > 0 && (text[i - 1] == '.' || text[i - 1] == 'e' || text[i - 1] == 'E' || text[i - 1] == '+');
+        std::uint64_t u = 0;
+        const bool huge = end - i > fits && whole && !fraction &&
+                          (std::from_chars(text.data() + i, text.data() + end, u).ec != std::errc{} ||
+                              (i > 0 && text[i - 1] == '-' && u > std::uint64_t{1} << 63));
+        if (huge)
+            out.back() = '1', out += "e300";
+        else
+            out += text.substr(i + 1, end - i - 1);
+        i = end - 1;
+    }
+    return out;
+}
+
 }  // namespace
 
 result<json_document> json_document::parse(std::string_view text) {
@@ -47,7 +85,9 @@ result<json_document> json_document::parse(std::string_view text) {
             errc::invalid_request, fmt::format("the JSON is nested deeper than {} levels", limits::max_json_depth));
     json_document doc;
     doc.parser_ = std::make_unique<simdjson::dom::parser>();
-    const auto parsed = doc.parser_->parse(simdjson::padded_string(text));
+    auto parsed = doc.parser_->parse(simdjson::padded_string(text));
+    if (parsed.error() == simdjson::NUMBER_ERROR)
+        parsed = doc.parser_->parse(simdjson::padded_string(without_huge_integers(text)));
     if (parsed.error())
         return fail(errc::invalid_request,
             fmt::format("the body is not valid JSON: {}", simdjson::error_message(parsed.error())));

@@ -1,7 +1,8 @@
 // /v1/chat/completions and /v1/completions: streamed or in one piece, cancelled when the client goes.
 #include <fmt/format.h>
 
-#include "net/body.hpp"
+#include "net/generation_group.hpp"
+#include "net/model_request.hpp"
 #include "net/openai_wire.hpp"
 #include "net/routes.hpp"
 #include "net/sse_client.hpp"
@@ -9,134 +10,98 @@
 namespace troupe::net {
 namespace {
 
-/// One OpenAI answer: waits for the ticket, then turns events into chunks or collects them.
-class completion_client final : public sse_client {
+/// One OpenAI answer: turns the events of its parts into chunks or collects them.
+class completion_answer final : public sse_writer {
  public:
-    completion_client(exchange_ptr x, services& s, completion_wire wire, std::string model)
-        : sse_client(std::move(x), s.metrics), services_(s), wire_(std::move(wire)), writer_(wire_, std::move(model)) {}
+    completion_answer(exchange_ptr x, services& s, completion_wire wire, std::string model)
+        : sse_writer(std::move(x), s.metrics), services_(s), wire_(std::move(wire)), writer_(wire_, std::move(model)) {}
 
-    void run() {
-        const auto self = std::static_pointer_cast<completion_client>(shared_from_this());
-        exchange_->on_gone([self] { self->gone(); });
-        services_.sessions.complete(wire_.request, self, [self](result<generation_ticket> r) {
-            self->exchange_->post(
-                [self, r = std::make_shared<result<generation_ticket>>(std::move(r))] { self->started(*r); });
-        });
+    void run(std::vector<completion_request> parts) {
+        const auto self = std::static_pointer_cast<completion_answer>(shared_from_this());
+        group_ = std::make_shared<generation_group>(exchange_, services_, std::move(parts),
+            generation_group::handlers{[self] {
+                                           if (self->wire_.stream) self->open();
+                                       },
+                [self](std::size_t part, const event& e) { self->handle(part, e); },
+                [self](const error& e) { self->failed(e); }});
+        exchange_->on_gone([group = group_] { group->cancel(); });
+        group_->run();
     }
 
  private:
-    void started(const result<generation_ticket>& ticket) {
-        if (!ticket) {
-            if (!ended_) exchange_->respond(error_response(ticket.error()));
-            ended_ = true;
-            return;
-        }
-        ticket_ = *ticket;
-        if (gone_) return services_.sessions.cancel(*ticket_);
-        if (wire_.stream) open();
-        for (const auto& e : early_) handle(e);
-        early_.clear();
-    }
-
-    void gone() {
-        gone_ = true;
-        if (ticket_ && !ended_) services_.sessions.cancel(*ticket_);
-        ended_ = true;
-    }
-
-    /// Events may overtake the ticket: they come from another thread.
-    void on_event(const event& e, const std::string&) override {
-        if (ended_) return;
-        if (!ticket_)
-            early_.push_back(e);
-        else
-            handle(e);
-    }
-
-    void handle(const event& e) {
-        if (ended_) return;
-        if (const auto* d = std::get_if<delta_event>(&e.payload)) return on_delta(*d);
-        if (const auto* d = std::get_if<generation_done>(&e.payload)) return on_done(*d);
-        if (const auto* f = std::get_if<generation_error>(&e.payload)) return on_failure(f->err);
-        if (!wire_.stream) return;
-        if (const auto* q = std::get_if<generation_queued>(&e.payload))
-            write(fmt::format(": queued {}\n\n", q->position));
-        if (std::get_if<generation_paused>(&e.payload)) write(": paused\n\n");
-        if (std::get_if<generation_resumed>(&e.payload)) write(": resumed\n\n");
-        if (const auto* p = std::get_if<generation_progress>(&e.payload)) {
-            if (wire_.return_progress)
-                write(role_chunk() + writer_.progress(*p));
+    void handle(std::size_t part, const event& e) {
+        if (const auto* d = std::get_if<delta_event>(&e.payload)) {
+            if (wire_.stream)
+                write(writer_.chunk(part, *d));
             else
-                write(fmt::format(": prompt {}/{}\n\n", p->processed, p->total));
+                writer_.collect(part, *d);
+        } else if (const auto* done = std::get_if<generation_done>(&e.payload)) {
+            on_done(part, *done);
+        } else if (wire_.stream) {
+            write(note(part, e));
         }
     }
 
-    std::string role_chunk() {
-        if (role_sent_) return {};
-        role_sent_ = true;
-        return writer_.start();
+    /// What a stream says besides its text.
+    std::string note(std::size_t part, const event& e) {
+        if (const auto* q = std::get_if<generation_queued>(&e.payload))
+            return fmt::format(": queued {}\n\n", q->position);
+        if (std::get_if<generation_paused>(&e.payload)) return ": paused\n\n";
+        if (std::get_if<generation_resumed>(&e.payload)) return ": resumed\n\n";
+        const auto* p = std::get_if<generation_progress>(&e.payload);
+        if (!p) return {};
+        return wire_.return_progress ? writer_.progress(part, *p)
+                                     : fmt::format(": prompt {}/{}\n\n", p->processed, p->total);
     }
 
-    void on_delta(const delta_event& d) {
+    void on_done(std::size_t part, const generation_done& d) {
         if (wire_.stream)
-            write(role_chunk() + writer_.chunk(d));
+            write(writer_.finish(part, d));
         else
-            writer_.collect(d);
-    }
-
-    void on_done(const generation_done& d) {
-        ended_ = true;
+            writer_.done(part, d);
+        if (!group_->all_done()) return;
         if (wire_.stream) {
-            write(role_chunk() + writer_.finish(d));
+            write(writer_.end());
             finish();
         } else {
-            exchange_->respond(json_response(writer_.whole(d)));
+            exchange_->respond(json_response(writer_.whole()));
         }
     }
 
-    void on_failure(const error& err) {
-        ended_ = true;
-        if (wire_.stream) {
-            write(completion_writer::failure(err));
+    void failed(error e) {
+        if (e.code == errc::not_found && e.param == "session") e.param = "session_id";
+        if (is_open()) {
+            write(completion_writer::failure(e));
             finish();
         } else {
-            exchange_->respond(error_response(err));
+            exchange_->respond(error_response(e));
         }
     }
 
     services& services_;
     completion_wire wire_;
     completion_writer writer_;
-    std::optional<generation_ticket> ticket_;
-    std::vector<event> early_;
-    bool role_sent_ = false, gone_ = false, ended_ = false;
+    std::shared_ptr<generation_group> group_;
 };
 
 using reader = result<completion_wire> (*)(const json_object&, std::int64_t);
 
 void complete(services& s, const exchange_ptr& x, reader read) {
-    s.engine.models(on_reply<std::vector<model_card>>(x, [&s, x, read](const std::vector<model_card>& cards) {
-        if (cards.empty()) {
-            auto e = fail(errc::not_ready, "the model is still loading");
-            e.retry_after_ms = 1000;
-            return x->respond(error_response(e));
-        }
+    with_model(s, x, [&s, x, read](const json_object& body, const model_cards& cards) -> result<void> {
         const auto& request = x->request();
         if (!request.header("x-conversation-id").empty())
-            return x->respond(error_response(fail(errc::unsupported_parameter,
-                "X-Conversation-Id is not available in this version; use session_id", "X-Conversation-Id")));
-        auto body = json_body::parse(request.body);
-        if (!body) return x->respond(error_response(body.error()));
-        auto wire = read(body->object, cards.front().n_vocab);
-        if (!wire) return x->respond(error_response(wire.error()));
-        auto model = wire->request.model.empty() ? cards.front().id : wire->request.model;
-        if (std::none_of(cards.begin(), cards.end(), [&](const model_card& c) { return c.id == model; }))
-            return x->respond(error_response(
-                fail(errc::model_not_found, "there is no model '" + model + "'; /v1/models lists them", "model")));
-        wire->request.model = model;
-        wire->request.client_key = client_key_of(request, wire->user, wire->request.session_id);
-        std::make_shared<completion_client>(x, s, *std::move(wire), model)->run();
-    }));
+            return fail(errc::unsupported_parameter,
+                "X-Conversation-Id is not available in this version; use session_id", "X-Conversation-Id");
+        TROUPE_TRY(auto wire, read(body, cards.front().n_vocab));
+        TROUPE_TRY(wire.request.model, model_named(cards, wire.request.model));
+        wire.request.client_key = client_key_of(request, wire.user, wire.request.session_id);
+        auto parts = parts_of(wire.request, wire.prompts, wire.n);
+        auto model = wire.request.model;
+        const auto answer = std::make_shared<completion_answer>(x, s, std::move(wire), std::move(model));
+        join_prompts(s, x, std::move(parts.prompts), std::move(parts.requests),
+            [answer](std::vector<completion_request> ready) { answer->run(std::move(ready)); });
+        return {};
+    });
 }
 
 }  // namespace

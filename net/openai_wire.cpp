@@ -7,6 +7,7 @@
 
 #include "core/clock.hpp"
 #include "core/ids.hpp"
+#include "core/limits.hpp"
 #include "core/utf8.hpp"
 #include "net/event_json.hpp"
 #include "net/http_types.hpp"
@@ -56,6 +57,8 @@ std::string template_extras(const json_object& message) {
 result<completion_wire> read_common(const json_object& o, const param_rules& rules) {
     completion_wire w;
     TROUPE_TRYV(refuse_unbuilt(o));
+    TROUPE_TRYV(check_ignored(o));
+    TROUPE_TRY(w.n, read_choices(o));
     TROUPE_TRY(w.request.params, read_params(o, rules));
     TROUPE_TRY(const auto model, o.text("model"));
     TROUPE_TRY(const auto user, o.text("user"));
@@ -69,6 +72,8 @@ result<completion_wire> read_common(const json_object& o, const param_rules& rul
     w.stream = stream.value_or(false);
     w.return_progress = progress.value_or(false);
     w.timings_per_token = timings.value_or(false);
+    if (!w.request.session_id.empty() && w.n > 1)
+        return fail(errc::unsupported_parameter, "a session has one answer: 'n' must be 1 with 'session_id'", "n");
     if (const auto options = o.find("stream_options")) {
         TROUPE_TRY(const auto inner, json_object::from(*options, "'stream_options'"));
         TROUPE_TRY(const auto usage, inner.boolean("include_usage"));
@@ -83,19 +88,9 @@ json::array bytes_json(std::string_view bytes) {
     return list;
 }
 
-/// Clients index the text by character: bytes that start one.
-std::size_t characters(std::string_view bytes) {
-    return static_cast<std::size_t>(
-        std::count_if(bytes.begin(), bytes.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
 /// NaN: the first token of an echoed prompt has none.
 json::value logprob_json(double logprob) {
     return std::isfinite(logprob) ? json::value(logprob) : json::value(nullptr);
-}
-
-json::object token_json(const token_choice& t) {
-    return {{"token", to_valid_utf8(t.bytes)}, {"logprob", logprob_json(t.logprob)}, {"bytes", bytes_json(t.bytes)}};
 }
 
 }  // namespace
@@ -133,45 +128,49 @@ result<completion_wire> read_text_request(const json_object& o, std::int64_t n_v
     w.request.what = completion_request::kind::text;
     w.request.echo = echo.value_or(false);
     if (!w.request.params.max_tokens) w.request.params.max_tokens = 16;
-    const auto e = o.find("prompt");
-    if (!e) return fail(errc::invalid_request, "'prompt' is missing", "prompt");
-    simdjson::dom::element prompt = *e;
-    simdjson::dom::array list;
-    if (!prompt.get(list) && list.size() == 1 && !list.at(0).value_unsafe().is_int64())
-        prompt = list.at(0).value_unsafe();
-    std::string_view text;
-    if (!prompt.get(text)) {
-        w.request.prompt = text;
-        return w;
-    }
-    if (prompt.get(list) || list.size() == 0) return wrong("prompt", "a string or a non-empty list of token ids");
-    if (!list.at(0).value_unsafe().is_int64())
-        return fail(
-            errc::unsupported_parameter, "several prompts in one request are not available in this version", "prompt");
-    std::vector<std::int32_t> ids;
-    for (const auto item : list) {
-        TROUPE_TRY(ids.emplace_back(), token_id_of(item, "prompt", n_vocab));
-    }
-    w.request.prompt_ids = std::move(ids);
+    w.request.prompt_name = "prompt";
+    TROUPE_TRY(w.prompts, read_prompts(o, "prompt", n_vocab));
+    if (!w.request.session_id.empty())
+        return fail(errc::unsupported_parameter, "a session continues with chat completions only", "session_id");
+    if (w.prompts.size() * static_cast<std::size_t>(w.n) > limits::max_prompts)
+        return wrong("n", fmt::format("so small that n times the prompts is at most {}", limits::max_prompts));
     return w;
+}
+
+std::string token_name(std::string_view bytes) {
+    std::string text = to_valid_utf8(bytes);
+    if (text == bytes) return text;
+    text = "bytes:";
+    for (const unsigned char b : bytes) text += fmt::format("\\x{:02x}", b);
+    return text;
+}
+
+json::object token_json(const token_choice& t) {
+    return {{"token", to_valid_utf8(t.bytes)}, {"logprob", logprob_json(t.logprob)}, {"bytes", bytes_json(t.bytes)}};
 }
 
 completion_writer::completion_writer(const completion_wire& wire, std::string model)
     : chat_(wire.request.what == completion_request::kind::chat), include_usage_(wire.include_usage),
-      timings_per_token_(wire.timings_per_token), id_(make_id(chat_ ? "chatcmpl-" : "cmpl-")), model_(std::move(model)),
-      created_(unix_ms() / 1000), wants_logprobs_(wire.request.params.n_logprobs.has_value()) {}
+      timings_per_token_(wire.timings_per_token), wants_logprobs_(wire.request.params.n_logprobs.has_value()),
+      n_(wire.n), id_(make_id(chat_ ? "chatcmpl-" : "cmpl-")), model_(std::move(model)), created_(unix_ms() / 1000),
+      parts_(std::max<std::size_t>(1, wire.prompts.size()) * static_cast<std::size_t>(wire.n)) {}
 
 json::object completion_writer::head() const {
     return {{"id", id_}, {"object", chat_ ? "chat.completion.chunk" : "text_completion"}, {"created", created_},
         {"model", model_}, {"system_fingerprint", "troupe"}};
 }
 
-json::object completion_writer::choice(json::object content, std::string_view finish_reason) const {
-    json::object c{{"index", 0}};
+json::object completion_writer::choice(std::size_t part, json::object content, std::string_view finish_reason) const {
+    json::object c{{"index", part}};
     for (auto& [key, value] : content) c[key] = value;
     if (!c.contains("logprobs")) c["logprobs"] = nullptr;
     c["finish_reason"] = finish_reason.empty() ? json::value(nullptr) : json::value(finish_reason);
     return c;
+}
+
+json::object completion_writer::empty_content() const {
+    if (chat_) return {{"delta", json::object{}}};
+    return {{"text", ""}};
 }
 
 std::string completion_writer::frame(json::object o) const {
@@ -179,18 +178,20 @@ std::string completion_writer::frame(json::object o) const {
     return "data: " + json::serialize(o) + "\n\n";
 }
 
-std::string completion_writer::start() {
-    if (!chat_) return {};
+std::string completion_writer::begin(std::size_t part) {
+    if (std::exchange(parts_[part].begun, true) || !chat_) return {};
     auto o = head();
-    o["choices"] = json::array{choice({{"delta", {{"role", "assistant"}, {"content", ""}}}}, "")};
+    o["choices"] = json::array{choice(part, {{"delta", {{"role", "assistant"}, {"content", ""}}}}, "")};
     return frame(std::move(o));
 }
 
-json::value completion_writer::logprobs_json(const std::vector<token_logprobs>& list, std::size_t text_offset) const {
+/// `offset`: characters before the first of the list, moved behind its last.
+json::value completion_writer::logprobs_json(const std::vector<token_logprobs>& list, std::size_t& offset) const {
     if (!wants_logprobs_) return nullptr;
     if (chat_) {
         json::array content;
         for (const auto& t : list) {
+            if (t.end) continue;  // chat lists the tokens of the text
             auto o = token_json(t.token);
             json::array top;
             for (const auto& other : t.top) top.push_back(token_json(other));
@@ -201,60 +202,75 @@ json::value completion_writer::logprobs_json(const std::vector<token_logprobs>& 
     }
     json::array tokens, values, tops, offsets;
     for (const auto& t : list) {
-        tokens.push_back(json::value(to_valid_utf8(t.token.bytes)));
+        tokens.push_back(json::value(token_name(t.token.bytes)));
         values.push_back(logprob_json(t.token.logprob));
         json::object top;
-        for (const auto& other : t.top) top[to_valid_utf8(other.bytes)] = logprob_json(other.logprob);
-        if (top.empty() && std::isfinite(t.token.logprob)) top[to_valid_utf8(t.token.bytes)] = t.token.logprob;
+        // The token itself is always among them. Of tokens with one name the likelier counts.
+        const auto add = [&](const token_choice& c) {
+            if (std::isfinite(c.logprob)) top.emplace(token_name(c.bytes), c.logprob);
+        };
+        for (const auto& other : t.top) add(other);
+        add(t.token);
         tops.push_back(top.empty() ? json::value(nullptr) : json::value(std::move(top)));
-        offsets.push_back(text_offset);
-        text_offset += characters(t.token.bytes);
+        offsets.push_back(offset);
+        offset += static_cast<std::size_t>(t.n_chars);
     }
     return json::object{{"tokens", std::move(tokens)}, {"token_logprobs", std::move(values)},
         {"top_logprobs", std::move(tops)}, {"text_offset", std::move(offsets)}};
 }
 
-std::string completion_writer::chunk(const delta_event& d) {
+std::string completion_writer::chunk(std::size_t part, const delta_event& d) {
+    std::string frames = begin(part);
     auto o = head();
     json::object content;
     if (chat_)
         content["delta"] = json::object{{"content", d.text}};
     else
         content["text"] = d.text;
-    if (wants_logprobs_) content["logprobs"] = logprobs_json(d.logprobs, streamed_);
-    streamed_ += characters(d.text);
-    o["choices"] = json::array{choice(std::move(content), "")};
+    if (wants_logprobs_) content["logprobs"] = logprobs_json(d.logprobs, parts_[part].offset);
+    o["choices"] = json::array{choice(part, std::move(content), "")};
     if (timings_per_token_) o["timings"] = json::object{{"predicted_n", d.n_tokens}};
-    return frame(std::move(o));
+    return frames + frame(std::move(o));
 }
 
-std::string completion_writer::progress(const generation_progress& p) {
+std::string completion_writer::progress(std::size_t part, const generation_progress& p) {
+    std::string frames = begin(part);
     auto o = head();
-    json::object content;
-    if (chat_)
-        content["delta"] = json::object{};
-    else
-        content["text"] = "";
-    o["choices"] = json::array{choice(std::move(content), "")};
+    o["choices"] = json::array{choice(part, empty_content(), "")};
     o["prompt_progress"] = json::object{{"total", p.total}, {"cache", p.cached}, {"processed", p.processed}};
-    return frame(std::move(o));
+    return frames + frame(std::move(o));
 }
 
-std::string completion_writer::finish(const generation_done& d) {
+void completion_writer::done(std::size_t part, const generation_done& d) {
+    parts_[part].finish_reason = d.finish_reason;
+    const auto& t = d.timings;
+    usage_.completion_tokens += d.usage.completion_tokens;
+    timings_.predicted_n += t.predicted_n;
+    timings_.predicted_ms = std::max(timings_.predicted_ms, t.predicted_ms);
+    timings_.queue_ms = std::max(timings_.queue_ms, t.queue_ms);
+    if (part % static_cast<std::size_t>(n_) != 0) return;  // the other choices share the prompt
+    usage_.prompt_tokens += d.usage.prompt_tokens;
+    usage_.cached_tokens += d.usage.cached_tokens;
+    timings_.prompt_n += t.prompt_n;
+    timings_.prompt_ms += t.prompt_ms;
+}
+
+std::string completion_writer::finish(std::size_t part, const generation_done& d) {
+    done(part, d);
+    std::string frames = begin(part);
     auto o = head();
-    json::object content;
-    if (chat_)
-        content["delta"] = json::object{};
-    else
-        content["text"] = "";
-    o["choices"] = json::array{choice(std::move(content), d.finish_reason)};
+    o["choices"] = json::array{choice(part, empty_content(), d.finish_reason)};
     o["timings"] = timings_json(d.timings, d.usage);
-    std::string frames = frame(std::move(o));
+    return frames + frame(std::move(o));
+}
+
+std::string completion_writer::end() const {
+    std::string frames;
     if (include_usage_) {
         auto last = head();
         last["choices"] = json::array{};
-        last["usage"] = usage_json(d.usage);
-        frames += frame(std::move(last));
+        last["usage"] = usage_json(usage_);
+        frames = frame(std::move(last));
     }
     return frames + "data: [DONE]\n\n";
 }
@@ -263,24 +279,30 @@ std::string completion_writer::failure(const error& e) {
     return "data: {\"error\":" + error_object(e) + "}\n\ndata: [DONE]\n\n";
 }
 
-void completion_writer::collect(const delta_event& d) {
-    text_ += d.text;
-    logprobs_.insert(logprobs_.end(), d.logprobs.begin(), d.logprobs.end());
+void completion_writer::collect(std::size_t part, const delta_event& d) {
+    auto& p = parts_[part];
+    p.text += d.text;
+    p.logprobs.insert(p.logprobs.end(), d.logprobs.begin(), d.logprobs.end());
 }
 
-std::string completion_writer::whole(const generation_done& d) const {
+std::string completion_writer::whole() const {
     auto o = head();
-    json::object content;
-    if (chat_) {
-        o["object"] = "chat.completion";
-        content["message"] = json::object{{"role", "assistant"}, {"content", text_}, {"refusal", nullptr}};
-    } else {
-        content["text"] = text_;
+    if (chat_) o["object"] = "chat.completion";
+    json::array choices;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+        const auto& p = parts_[i];
+        json::object content;
+        if (chat_)
+            content["message"] = json::object{{"role", "assistant"}, {"content", p.text}, {"refusal", nullptr}};
+        else
+            content["text"] = p.text;
+        std::size_t offset = 0;
+        content["logprobs"] = logprobs_json(p.logprobs, offset);
+        choices.push_back(choice(i, std::move(content), p.finish_reason));
     }
-    content["logprobs"] = logprobs_json(logprobs_, 0);
-    o["choices"] = json::array{choice(std::move(content), d.finish_reason)};
-    o["usage"] = usage_json(d.usage);
-    o["timings"] = timings_json(d.timings, d.usage);
+    o["choices"] = std::move(choices);
+    o["usage"] = usage_json(usage_);
+    o["timings"] = timings_json(timings_, usage_);
     return json::serialize(o);
 }
 

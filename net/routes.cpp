@@ -33,6 +33,8 @@ bool matches(std::string_view pattern, std::string_view path, captures& found) {
 router::router(services s) : services_(std::move(s)) {
     add_engine_routes(routes_);
     add_openai_routes(routes_);
+    add_embedding_routes(routes_);
+    add_llama_routes(routes_);
     add_session_routes(routes_);
     add_page_routes(routes_);
 }

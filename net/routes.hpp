@@ -53,6 +53,8 @@ class router {
 // Filed by topic; each appends to the list.
 void add_engine_routes(std::vector<route>& routes);
 void add_openai_routes(std::vector<route>& routes);
+void add_embedding_routes(std::vector<route>& routes);
+void add_llama_routes(std::vector<route>& routes);
 void add_session_routes(std::vector<route>& routes);
 void add_page_routes(std::vector<route>& routes);
 

@@ -60,12 +60,12 @@ class session_stream final : public sse_client {
             s.sessions.disconnect(shared());
             return exchange_->respond(error_response(r.error()));
         }
-        if (r->duplicate) {
+        message_ = r->assistant_message;
+        if (r->duplicate && (!whole_ || r->finished)) {
             ended_ = true;
             s.sessions.disconnect(shared());
-            return exchange_->respond(json_response("{\"duplicate\":true}"));
+            return exchange_->respond(whole_ ? repeated(*r->finished) : json_response("{\"duplicate\":true}"));
         }
-        message_ = r->assistant_message;
         if (whole_) {
             started_ = true;
             for (const auto& [e, id] : early_) emit(e, id);
@@ -85,7 +85,11 @@ class session_stream final : public sse_client {
 
     void emit(const event& e, const std::string& request_id) {
         if (ended_) return;
-        if (one_answer_ && std::holds_alternative<snapshot_event>(e.payload)) return;
+        if (const auto* snapshot = std::get_if<snapshot_event>(&e.payload); snapshot && one_answer_) {
+            // Of a repeated message whose answer is being made: what it says so far.
+            if (snapshot->generating && snapshot->generating->message == message_) text_ = snapshot->generating->text;
+            return;
+        }
         if (!whole_) write("data: " + event_json(e, request_id) + "\n\n");
         if (const auto* d = std::get_if<delta_event>(&e.payload); d && d->message == message_) text_ += d->text;
         if (!one_answer_) {
@@ -102,6 +106,13 @@ class session_stream final : public sse_client {
             if (whole_) exchange_->respond(error_response(fail(errc::not_found, "the session was deleted")));
             end();
         }
+    }
+
+    /// The same message again: the answer that was made for it.
+    http_response repeated(const finished_answer& a) {
+        if (a.err) return error_response(*a.err);
+        text_ = a.text;
+        return json_response(whole_json(a.done));
     }
 
     std::string whole_json(const generation_done& d) const {
@@ -195,8 +206,8 @@ void import_session(services& s, exchange_ptr x, const captures&) {
             TROUPE_TRY(const auto settings, json_object::from(*nested, "'settings'"));
             TROUPE_TRYV(read_settings(settings, n_vocab));
         }
-        s.sessions.import_json(x->request().body,
-            on_reply<session_view>(x, [x](const session_view& v) { answer_session(x, v, 201); }));
+        s.sessions.import_json(
+            x->request().body, on_reply<session_view>(x, [x](const session_view& v) { answer_session(x, v, 201); }));
         return {};
     });
 }

@@ -20,12 +20,14 @@ result<session_settings> read_settings(const json_object& o, std::int64_t n_voca
     param_rules rules;
     rules.n_vocab = n_vocab;
     TROUPE_TRYV(refuse_unbuilt(o));
+    TROUPE_TRYV(refuse_choices(o));
     TROUPE_TRY(s.params, read_params(o, rules));
     for (const auto* name : {"sampling", "params"}) {
         const auto nested = o.find(name);
         if (!nested) continue;
         TROUPE_TRY(const auto inner, json_object::from(*nested, fmt::format("'{}'", name)));
         TROUPE_TRYV(refuse_unbuilt(inner));
+        TROUPE_TRYV(refuse_choices(inner));
         TROUPE_TRY(const auto more, read_params(inner, rules));
         s.params = overlay(s.params, more);
     }
@@ -39,6 +41,7 @@ result<generation_params> read_message_params(const json_object& o, std::int64_t
     param_rules rules;
     rules.n_vocab = n_vocab;
     TROUPE_TRYV(refuse_unbuilt(inner));
+    TROUPE_TRYV(refuse_choices(inner));
     return read_params(inner, rules);
 }
 

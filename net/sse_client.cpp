@@ -2,7 +2,7 @@
 
 namespace troupe::net {
 
-void sse_client::open() {
+void sse_writer::open() {
     http_response head;
     head.type = "text/event-stream";
     head.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
@@ -10,7 +10,7 @@ void sse_client::open() {
     ping_later();
 }
 
-void sse_client::write(std::string frame) {
+void sse_writer::write(std::string frame) {
     if (!stream_ || frame.empty()) return;
     if (stream_->queued() > limits::client_queue_drop_bytes) {
         metrics_.slow_clients_dropped.Increment();
@@ -22,12 +22,12 @@ void sse_client::write(std::string frame) {
     stream_->write(std::move(frame));
 }
 
-void sse_client::finish() {
+void sse_writer::finish() {
     if (stream_) stream_->finish();
     stream_.reset();
 }
 
-void sse_client::ping_later() {
+void sse_writer::ping_later() {
     using std::chrono::milliseconds;
     const auto every = std::chrono::duration_cast<milliseconds>(limits::sse_ping_every).count() / 2;
     exchange_->after(static_cast<int>(every), [weak = weak_from_this()] {

@@ -1,5 +1,4 @@
-// A client_port that writes a server-sent event stream: events are posted to the I/O thread, queued bytes are bounded,
-// comment lines keep proxies awake.
+// Writing a server-sent event stream: queued bytes are bounded, comment lines keep proxies awake.
 #pragma once
 
 #include <memory>
@@ -12,19 +11,13 @@
 
 namespace troupe::net {
 
-class sse_client : public client_port, public std::enable_shared_from_this<sse_client> {
+/// All calls on the I/O thread.
+class sse_writer : public std::enable_shared_from_this<sse_writer> {
  public:
-    sse_client(exchange_ptr x, metrics& m) : exchange_(std::move(x)), metrics_(m) {}
-
-    void deliver(event_ptr e, std::string_view request_id) final {
-        exchange_->post(
-            [self = shared_from_this(), e = std::move(e), id = std::string(request_id)] { self->on_event(*e, id); });
-    }
+    sse_writer(exchange_ptr x, metrics& m) : exchange_(std::move(x)), metrics_(m) {}
+    virtual ~sse_writer() = default;
 
  protected:
-    /// On the I/O thread.
-    virtual void on_event(const event& e, const std::string& request_id) = 0;
-
     /// Sends the head of the stream (contracts: no-cache, no proxy buffering) and starts the pings.
     void open();
     bool is_open() const { return stream_ != nullptr; }
@@ -38,6 +31,21 @@ class sse_client : public client_port, public std::enable_shared_from_this<sse_c
     void ping_later();
     std::shared_ptr<byte_stream> stream_;
     bool wrote_ = false;
+};
+
+/// A client_port that writes its events as a stream: they are posted to the I/O thread.
+class sse_client : public sse_writer, public client_port {
+ public:
+    using sse_writer::sse_writer;
+
+    void deliver(event_ptr e, std::string_view request_id) final {
+        exchange_->post([self = std::static_pointer_cast<sse_client>(shared_from_this()), e = std::move(e),
+                            id = std::string(request_id)] { self->on_event(*e, id); });
+    }
+
+ protected:
+    /// On the I/O thread.
+    virtual void on_event(const event& e, const std::string& request_id) = 0;
 };
 
 }  // namespace troupe::net

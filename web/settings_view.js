@@ -1,6 +1,6 @@
 // The settings dialog: system prompt and sampling of the conversation; what is left empty follows the server.
 
-const NUMBERS = ["temperature", "top_p", "top_k", "min_p", "max_tokens", "seed"];
+const NUMBERS = ["temperature", "top_p", "top_k", "min_p", "repeat_penalty", "dry_multiplier", "max_tokens", "seed"];
 const STORED = "troupe.settings";
 
 export const OWN_SYSTEM_PROMPT = "You are a helpful assistant.";

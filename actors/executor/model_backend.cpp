@@ -124,6 +124,7 @@ class model_backend final : public backend {
             .max_rows = a.max_rows,
             .n_threads = threads_.size(),
             .kv_type = static_cast<std::int32_t>(layout.type),
+            .n_embd = m.n_embd,
             .segment_bytes = layout.segment_bytes,
             .max_segments = kv_->n_segments(),
             .weight_bytes = static_cast<std::uint64_t>(m.weight_bytes)};

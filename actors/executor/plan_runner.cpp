@@ -19,29 +19,58 @@ std::uint64_t ns_since(clock::time_point t) {
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(clock::now() - t).count());
 }
 
+/// The ids of packed sequences, each followed by -1; ascending.
+std::vector<std::vector<token_id>> breakers_of(const std::string& packed) {
+    std::vector<std::vector<token_id>> breakers(1);
+    for (const token_id id : unpack_ids(packed)) {
+        if (id >= 0)
+            breakers.back().push_back(id);
+        else if (!breakers.back().empty())
+            breakers.emplace_back();
+    }
+    breakers.pop_back();
+    std::sort(breakers.begin(), breakers.end());
+    return breakers;
+}
+
 model::sampling_params to_sampling(const sequence_params& p) {
     CHECK(p.bias_ids.size() == p.bias_values.size());
     model::sampling_params s{.temperature = p.temperature,
         .top_k = p.top_k,
         .top_p = p.top_p,
         .min_p = p.min_p,
+        .typical_p = p.typical_p,
+        .top_n_sigma = p.top_n_sigma,
+        .min_keep = p.min_keep,
         .repeat_penalty = p.repeat_penalty,
         .penalty_last_n = p.penalty_last_n,
         .frequency_penalty = p.frequency_penalty,
         .presence_penalty = p.presence_penalty,
+        .xtc_probability = p.xtc_probability,
+        .xtc_threshold = p.xtc_threshold,
+        .dynatemp_range = p.dynatemp_range,
+        .dynatemp_exponent = p.dynatemp_exponent,
+        .mirostat = p.mirostat,
+        .mirostat_tau = p.mirostat_tau,
+        .mirostat_eta = p.mirostat_eta,
+        .dry = {p.dry_multiplier, p.dry_base, p.dry_allowed_length, p.dry_last_n, breakers_of(p.dry_breakers)},
         .seed = p.seed,
         .choice = p.choice,
-        .n_logprobs = p.n_logprobs};
-    for (std::size_t i = 0; i < p.bias_ids.size(); ++i) s.logit_bias.emplace_back(p.bias_ids[i], p.bias_values[i]);
+        .n_logprobs = p.n_logprobs,
+        .post_sampling_logprobs = p.post_sampling_logprobs};
+    constexpr float banned = -std::numeric_limits<float>::infinity();
+    for (std::size_t i = 0; i < p.bias_ids.size(); ++i) {
+        const bool bans = p.bias_values[i] <= static_cast<float>(ban_bias);
+        s.logit_bias.emplace_back(p.bias_ids[i], bans ? banned : p.bias_values[i]);
+    }
     return s;
 }
 
-/// Log softmax of the raw logits at `id`, summed in ascending order of ids.
-float log_probability(std::span<const float> logits, token_id id) {
-    const float best = *std::max_element(logits.begin(), logits.end());
-    double sum = 0;
-    for (const float x : logits) sum += std::exp(static_cast<double>(x) - best);
-    return static_cast<float>(logits[static_cast<std::size_t>(id)] - best - std::log(sum));
+std::vector<logprob_entry> entries_of(const std::vector<model::token_logprob>& top) {
+    std::vector<logprob_entry> entries;
+    entries.reserve(top.size());
+    for (const auto& t : top) entries.push_back({t.id, t.logprob});
+    return entries;
 }
 
 }  // namespace
@@ -49,7 +78,8 @@ float log_probability(std::span<const float> logits, token_id id) {
 plan_runner::plan_runner(
     backend& b, progress_page& page, fault_injector& faults, std::function<bool(sequence_id)> cancelled)
     : backend_(b), page_(page), faults_(faults), cancelled_(std::move(cancelled)), n_vocab_(b.info().n_vocab),
-      max_rows_(b.info().max_rows), max_logits_(std::min(b.info().max_rows, limits::max_step_seqs)),
+      n_embd_(b.info().n_embd), max_rows_(b.info().max_rows),
+      max_logits_(std::min(b.info().max_rows, limits::max_step_seqs)),
       logits_(new float[static_cast<std::size_t>(max_logits_) * static_cast<std::size_t>(n_vocab_)]) {
     CHECK(n_vocab_ > 0 && max_rows_ > 0);
     for (int i = 0; i < std::max(1, b.info().n_threads); ++i) samplers_.emplace_back(n_vocab_);
@@ -110,6 +140,11 @@ void plan_runner::open(const sequence_open& o) {
     }
     s.tables.resize(backend_.layout().groups.size());
     s.watched = o.watch_text;
+    s.mu = o.mu;
+    if (s.params.pool != pooling::none) {
+        s.pooled.assign(static_cast<std::size_t>(n_embd_), 0.0);
+        if (!hidden_) hidden_.reset(new float[static_cast<std::size_t>(max_rows_) * static_cast<std::size_t>(n_embd_)]);
+    }
     // An id outside the vocabulary has no embedding: the sequence fails like one whose numbers went wrong.
     s.failed = std::any_of(s.tokens.begin(), s.tokens.end(), [&](token_id t) { return t < 0 || t >= n_vocab_; });
     if (s.failed) log::error("sequence_refused seq={} reason=token_out_of_range", o.id);
@@ -185,6 +220,8 @@ bool plan_runner::computable(const plan_row& row, const sequence& s) const {
 void plan_runner::build_pass(const plan& p, plan_result& r) {
     pieces_.clear();
     batch_.logit_rows.clear();
+    batch_.hidden_rows.clear();
+    batch_.hidden = hidden_.get();
     n_batch_seqs_ = 0;
     n_rows_ = 0;
     for (; next_row_ < p.rows.size(); ++next_row_, done_of_row_ = 0) {
@@ -221,8 +258,11 @@ bool plan_runner::add_piece(const plan_row& row, sequence& s) {
         .n = n,
         .last = last,
         .first_logits = static_cast<std::int32_t>(batch_.logit_rows.size()),
-        .n_logits = wanted_logits(row, s, pos, n, last)};
+        .n_logits = wanted_logits(row, s, pos, n, last),
+        .first_hidden = static_cast<std::int32_t>(batch_.hidden_rows.size()),
+        .n_hidden = wanted_hidden(row, s, n, last)};
     for (std::int32_t i = n - part.n_logits; i < n; ++i) batch_.logit_rows.push_back(n_rows_ + i);
+    for (std::int32_t i = n - part.n_hidden; i < n; ++i) batch_.hidden_rows.push_back(n_rows_ + i);
 
     if (batch_.seqs.size() <= n_batch_seqs_) batch_.seqs.emplace_back();
     model::batch_seq& b = batch_.seqs[n_batch_seqs_++];
@@ -247,7 +287,7 @@ bool plan_runner::add_piece(const plan_row& row, sequence& s) {
 }
 
 bool plan_runner::samples(const plan_row& row, const sequence& s) const {
-    return row.sample && s.n_generated() < s.params.max_tokens;
+    return row.sample && s.params.pool == pooling::none && s.n_generated() < s.params.max_tokens;
 }
 
 /// Logits are wanted of the last so many rows of [pos, pos + n): all, if some predict prompt tokens, or just the
@@ -256,6 +296,12 @@ std::int32_t plan_runner::wanted_logits(
     const plan_row& row, const sequence& s, std::int32_t pos, std::int32_t n, bool last) const {
     if (s.params.prompt_logprobs && pos + 1 < s.n_prompt) return n;
     return last && samples(row, s) ? 1 : 0;
+}
+
+/// Hidden states are wanted of the last so many rows of a piece of n.
+std::int32_t plan_runner::wanted_hidden(const plan_row& row, const sequence& s, std::int32_t n, bool last) const {
+    if (s.params.pool == pooling::mean) return n;
+    return s.params.pool == pooling::last && last && row.sample ? 1 : 0;
 }
 
 /// Fault kind slow: the step takes longer, and progress keeps moving.
@@ -295,42 +341,70 @@ void plan_runner::poison() {
     }
 }
 
+bool plan_runner::finite(const piece& part) const {
+    for (std::int32_t i = 0; i < part.n_logits; ++i)
+        if (!backend_.all_finite(logits_at(part.first_logits + i), n_vocab_)) return false;
+    for (std::int32_t i = 0; i < part.n_hidden; ++i)
+        if (!backend_.all_finite(hidden_at(part.first_hidden + i), n_embd_)) return false;
+    return true;
+}
+
 void plan_runner::finish_piece(const plan_row& row, const piece& part, row_result& r, int thread) {
     sequence& s = *part.seq;
-    const auto row_at = [&](std::int32_t i) {
-        return logits_.get() + static_cast<std::size_t>(part.first_logits + i) * static_cast<std::size_t>(n_vocab_);
-    };
-    for (std::int32_t i = 0; i < part.n_logits; ++i) {
-        if (backend_.all_finite(row_at(i), n_vocab_)) continue;
+    if (!finite(part)) {
         s.failed = true;
         r.status = row_status::not_finite;
-        r.prompt_logprobs.clear();
+        r.prompt_scores.clear();
         return;
     }
-    if (s.params.prompt_logprobs) {
-        const std::int32_t first = part.pos + part.n - part.n_logits;
-        for (std::int32_t i = 0; i < part.n_logits && first + i + 1 < s.n_prompt; ++i)
-            r.prompt_logprobs.push_back(log_probability(
-                {row_at(i), static_cast<std::size_t>(n_vocab_)}, s.tokens[static_cast<std::size_t>(first + i + 1)]));
-    }
+    if (s.params.prompt_logprobs) score_prompt(part, r, thread);
+    if (part.n_hidden > 0) pool(row, part, r);
     if (!part.last) return;
     r.status = row_status::ok;
     if (!row.sample) return;
     CHECK(static_cast<std::size_t>(row.pos + row.n) == s.tokens.size(), "only the newest position is sampled");
-    if (samples(row, s)) return sample(s, row_at(part.n_logits - 1), r, thread);
+    if (samples(row, s)) return sample(s, logits_at(part.first_logits + part.n_logits - 1), r, thread);
     r.ended = s.ended = true;
+}
+
+void plan_runner::score_prompt(const piece& part, row_result& r, int thread) {
+    const sequence& s = *part.seq;
+    const std::int32_t first = part.pos + part.n - part.n_logits;
+    for (std::int32_t i = 0; i < part.n_logits && first + i + 1 < s.n_prompt; ++i) {
+        const auto scored = samplers_[static_cast<std::size_t>(thread)].score(
+            {logits_at(part.first_logits + i), static_cast<std::size_t>(n_vocab_)},
+            s.tokens[static_cast<std::size_t>(first + i + 1)], s.params.n_logprobs);
+        append_score(r.prompt_scores, {scored.logprob, entries_of(scored.top)});
+    }
+}
+
+/// Positions are summed in ascending order, in double: the same bits however the prompt was cut.
+void plan_runner::pool(const plan_row& row, const piece& part, row_result& r) const {
+    sequence& s = *part.seq;
+    for (std::int32_t i = 0; i < part.n_hidden; ++i) {
+        const float* hidden = hidden_at(part.first_hidden + i);
+        for (std::size_t d = 0; d < s.pooled.size(); ++d) s.pooled[d] += hidden[d];
+    }
+    if (!part.last || !row.sample) return;
+    double square = 0;
+    for (const double x : s.pooled) square += x * x;
+    const double scale = square > 0 ? 1 / std::sqrt(square) : 0;  // the mean's divisor cancels out
+    std::vector<float> unit(s.pooled.size());
+    for (std::size_t d = 0; d < unit.size(); ++d) unit[d] = static_cast<float>(s.pooled[d] * scale);
+    r.embedding = pack_floats(unit);
 }
 
 void plan_runner::sample(sequence& s, const float* logits, row_result& r, int thread) {
     const bool banned = s.n_generated() < s.params.min_tokens;
     auto chosen = samplers_[static_cast<std::size_t>(thread)].sample({logits, static_cast<std::size_t>(n_vocab_)},
-        banned ? s.sampling_without_end : s.sampling, s.tokens, static_cast<std::int64_t>(s.tokens.size()));
+        banned ? s.sampling_without_end : s.sampling, s.tokens, static_cast<std::int64_t>(s.tokens.size()), s.mu);
     s.tokens.push_back(chosen.id);
+    s.mu = chosen.mu;
     r.sampled = true;
     r.token = chosen.id;
     r.logprob = chosen.logprob;
-    r.top.reserve(chosen.top.size());
-    for (const auto& t : chosen.top) r.top.push_back({t.id, t.logprob});
+    r.top = entries_of(chosen.top);
+    r.mu = chosen.mu;
     const auto& ends = s.params.end_tokens;
     const bool full = static_cast<std::int64_t>(s.tokens.size()) >= backend_.info().n_ctx;
     r.ended = s.ended =

@@ -36,6 +36,8 @@ class plan_runner {
         model::sampling_params sampling;
         model::sampling_params sampling_without_end;       ///< while min_tokens bans the end tokens
         std::vector<std::vector<model::block_id>> tables;  ///< one a layer group
+        std::vector<double> pooled;                        ///< [n_embd], of an embedded sequence: the sum so far
+        float mu = 0;                                      ///< mirostat's
         bool ended = false, failed = false, watched = false;
         std::int64_t n_generated() const { return static_cast<std::int64_t>(tokens.size()) - n_prompt; }
     };
@@ -47,6 +49,7 @@ class plan_runner {
         bool last = false;              ///< of its row
         std::int32_t first_logits = 0;  ///< index among the pass's logits
         std::int32_t n_logits = 0;
+        std::int32_t first_hidden = 0, n_hidden = 0;  ///< among the pass's hidden states
     };
 
     void open(const sequence_open& o);
@@ -59,11 +62,17 @@ class plan_runner {
     bool add_piece(const plan_row& row, sequence& s);
     std::int32_t wanted_logits(
         const plan_row& row, const sequence& s, std::int32_t pos, std::int32_t n, bool last) const;
+    std::int32_t wanted_hidden(const plan_row& row, const sequence& s, std::int32_t n, bool last) const;
     bool samples(const plan_row& row, const sequence& s) const;
     void sleep_moving(std::int64_t ms);
     void forward_pass();
     void poison();
     void finish_piece(const plan_row& row, const piece& part, row_result& r, int thread);
+    bool finite(const piece& part) const;
+    const float* logits_at(std::int32_t i) const { return logits_.get() + i * static_cast<std::ptrdiff_t>(n_vocab_); }
+    const float* hidden_at(std::int32_t i) const { return hidden_.get() + i * static_cast<std::ptrdiff_t>(n_embd_); }
+    void score_prompt(const piece& part, row_result& r, int thread);
+    void pool(const plan_row& row, const piece& part, row_result& r) const;
     void sample(sequence& s, const float* logits, row_result& r, int thread);
     void measure(std::int64_t rows, std::uint64_t ticks, std::uint64_t ns);
 
@@ -71,9 +80,10 @@ class plan_runner {
     progress_page& page_;
     fault_injector& faults_;
     std::function<bool(sequence_id)> cancelled_;
-    std::int32_t n_vocab_, max_rows_, max_logits_;
+    std::int32_t n_vocab_, n_embd_, max_rows_, max_logits_;
     std::vector<model::sampler> samplers_;  ///< one a thread
     std::unique_ptr<float[]> logits_;       ///< [max_logits_][n_vocab_]; pages come on first touch
+    std::unique_ptr<float[]> hidden_;       ///< [max_rows_][n_embd_], from the first embedded sequence on
     std::unordered_map<sequence_id, sequence> sequences_;
     double row_tick_ns_ = 0;  ///< slowest time of a tick for each row of a pass, slowly forgotten
     bool nan_due_ = false, nan_watched_only_ = false;

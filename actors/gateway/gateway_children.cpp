@@ -139,7 +139,15 @@ void gateway_core::session_down(const std::string& name, const caf::error& reaso
         for (const auto& c : waiting) route(name, c);
         return;
     }
-    if (!crashed) return erase(name);
+    if (!crashed) {
+        // It was deleted; who asked meanwhile asked too late.
+        for (const auto& w : e.wanted) {
+            const auto gone = fail(errc::not_found, "there is no such session", "session");
+            w.got(gone);
+            w.subscribed(gone);
+        }
+        return erase(name);
+    }
     log::error("session_died session={} reason=\"{}\"", name, caf::to_string(reason));
     ++session_restarts_;
     if (setup_.restarted) setup_.restarted("session", "crash");

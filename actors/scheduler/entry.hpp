@@ -23,6 +23,7 @@ struct generation_request {
     /// max_tokens: negative = to the end of the context; 0 = nothing is generated (with prompt_logprobs: the prompt is
     /// scored).
     sequence_params params;
+    float mu = 0;  ///< mirostat's, after the last accepted token
     bool batch_priority = false;
     bool watch_text = false;
 };
@@ -46,7 +47,8 @@ struct entry {
     bool sampled = false;       ///< a sampled row of this run was finite: its blocks may enter the cache
     bool publish = true;
     sequence_kv kv;
-    std::vector<float> prompt_logprobs;
+    std::string prompt_scores;  ///< packed, of the rows so far
+    std::optional<accepted_token> end_token;
 
     std::int64_t cached = 0;  ///< prompt tokens the first run did not compute
     steady_time submitted{}, ready_since{};

@@ -88,7 +88,7 @@ result<void> scheduler_policy::submit(generation_request r, steady_time now) {
     shares_.enter(e.request.client_key);
     entries_.emplace(e.request.id, std::move(owned));
     waiting_.push_back(&e);
-    const bool nothing_to_do = e.known() >= e.limit && !e.request.params.prompt_logprobs;
+    const bool nothing_to_do = e.known() >= e.limit && !e.request.params.measures();
     if (nothing_to_do) finish_entry(e, finish::length, {}, now);
     return {};
 }

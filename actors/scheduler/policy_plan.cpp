@@ -146,7 +146,7 @@ bool scheduler_policy::room_for(const entry& e) const {
 /// Somebody computes most of the same prompt right now: it will be in the cache in a moment.
 bool scheduler_policy::behind_twin(const entry& e) const {
     for (const entry* r : running_) {
-        const bool will_publish = r->active() && !r->sampled && r->publish && !e.request.params.prompt_logprobs;
+        const bool will_publish = r->active() && !r->sampled && r->publish && !e.request.params.wants_whole_prompt();
         if (!will_publish) continue;
         const auto differ = std::mismatch(e.tokens.begin(), e.tokens.end(), r->tokens.begin(), r->tokens.end()).first;
         const std::int64_t shared = (differ - e.tokens.begin()) / model::block_tokens * model::block_tokens;
@@ -166,13 +166,15 @@ bool scheduler_policy::start(entry& e, steady_time now) {
         return true;
     }
     e.limit = std::min(e.limit, longest);
-    const bool scores = e.request.params.prompt_logprobs && !e.first_token;
-    if (e.known() >= e.limit && !scores) {
+    const auto& params = e.request.params;
+    const bool measures = params.measures() && !e.first_token;
+    if (e.known() >= e.limit && !measures) {
         finish_entry(e, finish::length, {}, now);
         return true;
     }
-    e.prompt_logprobs.clear();
-    e.n_sub = e.kv_ok = kv_->start(e.kv, e.tokens, scores ? 0 : e.known() - 1);
+    e.prompt_scores.clear();
+    const bool from_start = measures && params.wants_whole_prompt();
+    e.n_sub = e.kv_ok = kv_->start(e.kv, e.tokens, from_start ? 0 : e.known() - 1);
     e.seq = next_seq_++;
     e.opened = e.sampled = false;
     e.publish = true;
@@ -205,7 +207,7 @@ bool scheduler_policy::start(entry& e, steady_time now) {
 
 void scheduler_policy::add_row(plan& p, sent_plan& sent, entry& e, std::int64_t n, bool sample) {
     if (!e.opened) {
-        sequence_open open{e.seq, pack_ids(e.tokens), e.n_prompt, e.request.params, e.request.watch_text};
+        sequence_open open{e.seq, pack_ids(e.tokens), e.n_prompt, e.request.params, e.request.watch_text, e.request.mu};
         open.params.max_tokens = std::max<std::int64_t>(1, e.limit - e.n_prompt);
         p.opens.push_back(std::move(open));
         e.opened = true;

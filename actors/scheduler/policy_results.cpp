@@ -1,5 +1,6 @@
 // What a finished step means: tokens accepted, sequences ended, blocks published and given back.
 #include <algorithm>
+#include <utility>
 
 #include "actors/scheduler/policy.hpp"
 #include "core/check.hpp"
@@ -96,7 +97,7 @@ void scheduler_policy::row_ok(entry& e, const sent_row& sent, const row_result& 
     e.voids = 0;
     if (e.deaths > 0 && e.kv_ok >= e.death_end) e.deaths = e.deaths_alone = 0;
     if (!e.first_token) {
-        e.prompt_logprobs.insert(e.prompt_logprobs.end(), r.prompt_logprobs.begin(), r.prompt_logprobs.end());
+        e.prompt_scores += r.prompt_scores;
         const bool last = sent.sample, due = !e.told_progress || now - *e.told_progress >= progress_every;
         if (sent.prompt && (last || due)) {
             e.told_progress = now;
@@ -125,25 +126,28 @@ void scheduler_policy::token_done(entry& e, const row_result& r, steady_time now
     const auto& ends = e.request.params.end_tokens;
     const bool end = r.ended && std::find(ends.begin(), ends.end(), r.token) != ends.end();
     const bool text = r.sampled && !end && e.known() < e.limit;
-    generation_tokens out{e.request.id, e.n_acc(), {}, {}};
+    generation_tokens out{e.request.id, e.n_acc()};
     if (!e.first_token) {
         observed_.first_token_ms.push_back(to_ms(now - e.submitted));
         e.first_token = now;
-        out.prompt_logprobs = std::move(e.prompt_logprobs);
+        out.prompt_scores = unpack_scores(std::exchange(e.prompt_scores, {}));
+        out.embedding = unpack_floats(r.embedding);
     } else if (text) {
         observed_.inter_token_ms.push_back(to_ms(now - *e.last_token));
     }
     e.last_token = now;
     if (text) {
         e.tokens.push_back(r.token);
-        out.tokens.push_back({r.token, r.logprob, r.top, false});
+        out.tokens.push_back({r.token, r.logprob, r.top});
+        out.mu = e.request.mu = r.mu;
         ++counters_.generated_tokens;
         shares_.charge(e.request.client_key, decode_weight);
     }
     const bool first_of_run = !std::exchange(e.sampled, true);
     publish(e);
     if (first_of_run) kv_->checkpoint(e.kv);
-    if (text || !out.prompt_logprobs.empty()) notices_.push_back(std::move(out));
+    if (text || !out.prompt_scores.empty() || !out.embedding.empty()) notices_.push_back(std::move(out));
+    if (end) e.end_token = accepted_token{r.token, r.logprob, r.top};
     if (end)
         finish_entry(e, finish::stop, {}, now);
     else if (r.ended || e.known() >= e.limit)
@@ -190,7 +194,7 @@ void scheduler_policy::fail(entry& e, errc code, std::string message, steady_tim
 
 /// Tells the owner at once; the entry stays until its plans are back. It may be gone when this returns.
 void scheduler_policy::finish_entry(entry& e, finish why, error err, steady_time now) {
-    generation_finished done{e.request.id, why, std::move(err), e.n_acc(), {}, {}};
+    generation_finished done{e.request.id, why, std::move(err), e.n_acc(), {}, {}, e.end_token};
     done.usage = {e.n_prompt, e.n_acc(), e.cached};
     done.timings.queue_ms = to_ms(e.started.value_or(now) - e.submitted);
     if (e.started) {

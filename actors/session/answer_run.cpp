@@ -1,36 +1,48 @@
 #include "actors/session/answer_run.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "core/check.hpp"
+#include "core/utf8.hpp"
 
 namespace troupe::actors {
 
 answer_run::answer_run(answer_setup setup)
     : setup_(std::move(setup)), text_(setup_.vocabulary, setup_.stop, setup_.logprobs, setup_.echo.size()),
-      echoed_(setup_.echo.empty() && setup_.echo_ids.empty()) {}
+      echoed_(setup_.echo.empty() && setup_.echo_ids.empty()) {
+    if (setup_.ids) text_.keep_ids();
+}
 
-void answer_run::echo_first(step& s, const std::vector<float>& logprobs) {
+void answer_run::echo_first(step& s, const std::vector<token_score>& scores) {
     if (std::exchange(echoed_, true)) return;
     delta_event d{message(), 0, setup_.echo};
     const auto& ids = setup_.echo_ids;
     // The first token of a prompt has no probability: not a number says so.
-    const std::size_t shift = logprobs.size() < ids.size() ? 1 : 0;
+    const token_score unknown{std::numeric_limits<float>::quiet_NaN(), {}};
     for (std::size_t i = 0; i < ids.size(); ++i) {
-        const bool known = i >= 1 && i - shift < logprobs.size();
-        d.logprobs.push_back({{std::string(setup_.vocabulary->piece(ids[i], true)),
-                                  known ? logprobs[i - shift] : std::numeric_limits<double>::quiet_NaN(), ids[i]},
-            {}});
+        const auto& score = i >= 1 && i - 1 < scores.size() ? scores[i - 1] : unknown;
+        d.logprobs.push_back(answer_text::entry(*setup_.vocabulary, ids[i], score.logprob, score.top));
     }
+    align_echo(d.logprobs);
     content_ += d.text;
     s.events.emplace_back(std::move(d));
+}
+
+/// A vocabulary may put a space before a text's first word; the echo is the text as it was sent.
+void answer_run::align_echo(std::vector<token_logprobs>& entries) const {
+    std::size_t shown = 0;
+    for (const auto& e : entries) shown += static_cast<std::size_t>(e.n_chars);
+    if (shown != count_characters(setup_.echo) + 1) return;
+    const auto first = std::find_if(entries.begin(), entries.end(), [](const auto& e) { return e.n_chars > 0; });
+    if (first->token.bytes.starts_with(' ') && !setup_.echo.starts_with(' ')) --first->n_chars;
 }
 
 void answer_run::add_delta(step& s, answer_text::piece piece) {
     if (piece.empty()) return;
     content_ += piece.text;
-    s.events.emplace_back(
-        delta_event{message(), piece.offset, std::move(piece.text), 0, std::move(piece.logprobs), text_.n_tokens()});
+    s.events.emplace_back(delta_event{message(), piece.offset, std::move(piece.text), 0, std::move(piece.logprobs),
+        text_.n_tokens(), std::move(piece.ids)});
 }
 
 answer_run::step answer_run::resume(const std::vector<token_id>& journal, bool numerics_changed) {
@@ -61,11 +73,12 @@ answer_run::step answer_run::on(const generation_tokens& x) {
     if (over_ || text_.stopped_at()) return s;
     CHECK(x.n_before == text_.n_tokens(), "the scheduler's tokens come in order, each once");
     if (!setup_.generation.empty() && !x.tokens.empty()) {
-        append_tokens row{setup_.generation, x.n_before, {}};
+        append_tokens row{setup_.generation, x.n_before, {}, x.mu};
         for (const auto& t : x.tokens) row.tokens.push_back(t.id);
         s.records.emplace_back(std::move(row));
     }
-    echo_first(s, x.prompt_logprobs);
+    if (!x.embedding.empty()) s.events.emplace_back(embedding_ready{message(), x.embedding});
+    echo_first(s, x.prompt_scores);
     add_delta(s, text_.feed(x.tokens));
     s.stop_at = text_.stopped_at();
     return s;
@@ -88,13 +101,20 @@ answer_run::step answer_run::on(const generation_finished& x) {
     step s;
     if (over_) return s;
     echo_first(s, {});
-    add_delta(s, text_.finish());
+    add_delta(s, text_.finish(x.end_token));
     auto usage = x.usage;
     if (text_.stopped_at()) usage.completion_tokens = *text_.stopped_at();
     auto& view = setup_.assistant.view;
     view.finish_reason = x.why == finish::length && !text_.stopped_at() ? "length" : "stop";
     const bool by_user = stop_requested_ && x.why == finish::cancelled && !text_.stopped_at();
-    s.events.emplace_back(generation_done{message(), view.finish_reason, by_user ? "user" : "", usage, x.timings});
+    generation_done done{message(), view.finish_reason, by_user ? "user" : "", usage, x.timings, {}, {}};
+    if (text_.stopped_at())
+        done.stop_type = "word", done.stopping_word = text_.stop_string();
+    else if (x.why == finish::length)
+        done.stop_type = "limit";
+    else if (x.why == finish::stop)
+        done.stop_type = "eos";
+    s.events.emplace_back(std::move(done));
     close(s, usage);
     return s;
 }

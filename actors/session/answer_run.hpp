@@ -23,6 +23,7 @@ struct answer_setup {
     std::shared_ptr<const model::tokenizer> vocabulary;
     std::vector<std::string> stop;
     bool logprobs = false;
+    bool ids = false;                ///< deltas name their tokens
     std::string echo;                ///< stands before the answer
     std::vector<token_id> echo_ids;  ///< its tokens, for their log-probabilities; empty: none are given
 };
@@ -54,7 +55,8 @@ class answer_run {
     const std::string& message() const { return setup_.assistant.view.id; }
 
  private:
-    void echo_first(step& s, const std::vector<float>& logprobs);
+    void echo_first(step& s, const std::vector<token_score>& scores);
+    void align_echo(std::vector<token_logprobs>& entries) const;
     void add_delta(step& s, answer_text::piece piece);
     void close(step& s, const usage_counts& usage);
     answer_setup setup_;

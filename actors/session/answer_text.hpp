@@ -23,28 +23,36 @@ class answer_text {
         std::uint64_t offset = 0;  ///< bytes of the message before it
         std::string text;
         std::vector<token_logprobs> logprobs;
-        bool empty() const { return text.empty() && logprobs.empty(); }
+        std::vector<std::int32_t> ids;  ///< of the tokens fed, if wanted
+        bool empty() const { return text.empty() && logprobs.empty() && ids.empty(); }
     };
 
     /// `offset`: bytes of text that stand before the answer (echo). Keeps log-probabilities if `logprobs`.
     answer_text(std::shared_ptr<const model::tokenizer> vocabulary, std::vector<std::string> stops, bool logprobs,
         std::uint64_t offset = 0);
 
+    void keep_ids() { want_ids_ = true; }
+
     /// Text that became certain by these tokens. Tokens after the one that completed a stop string are ignored.
     piece feed(std::span<const accepted_token> tokens);
-    /// The answer is over: what was held back, unless a stop string cut it off.
-    piece finish();
+    /// The answer is over: what was held back, unless a stop string cut it off. `end_token`, if there was one, adds no
+    /// text, but its log-probabilities.
+    piece finish(const std::optional<accepted_token>& end_token = {});
+    /// Log-probabilities of a token as clients get them.
+    static token_logprobs entry(
+        const model::tokenizer& vocabulary, token_id id, float logprob, const std::vector<logprob_entry>& top);
 
     /// Tokens accepted up to and with the one that completed a stop string.
     std::optional<std::int64_t> stopped_at() const { return stopped_at_; }
     std::int64_t n_tokens() const { return n_tokens_; }
+    const std::string& stop_string() const { return stops_.which(); }
 
  private:
     piece take(std::string text, bool all);
     std::shared_ptr<const model::tokenizer> vocabulary_;
     model::utf8_stream utf8_;
     stop_strings stops_;
-    bool want_logprobs_;
+    bool want_logprobs_, want_ids_ = false;
     std::uint64_t certain_ = 0;   // bytes of text that left utf8_, stop strings included
     std::uint64_t released_ = 0;  // bytes given out
     std::uint64_t offset_;

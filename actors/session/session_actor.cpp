@@ -67,6 +67,16 @@ bool session_core::refuse_busy(const answer<posted>& done) const {
     return e.has_value();
 }
 
+/// The answer to a message that came before.
+posted session_core::repeated(const std::string& user_message) const {
+    posted p{user_message, tree_.first_child(user_message), true, {}};
+    const auto* m = tree_.find(p.assistant_message);
+    if (!m || (m->view.finish_reason.empty() && !m->view.err)) return p;
+    p.finished =
+        finished_answer{m->view.content, {m->view.id, m->view.finish_reason, {}, m->usage, {}, {}, {}}, m->view.err};
+    return p;
+}
+
 void session_core::handle(command::message& c) {
     auto& m = c.m;
     if (!m.id.empty()) {
@@ -74,8 +84,12 @@ void session_core::handle(command::message& c) {
             plan_->repeats.push_back(c.done);
             return;
         }
+        if (posting_ && posting_->id == m.id) {
+            posting_->repeats.push_back(c.done);
+            return;
+        }
         if (tree_.find(m.id)) {
-            c.done(posted{m.id, tree_.first_child(m.id), true});
+            c.done(repeated(m.id));
             return;
         }
     }
@@ -155,11 +169,15 @@ void session_core::handle(command::complete& c) {
     } else {
         plan.context = std::move(r.messages);
     }
-    plan.text = r.what == completion_request::kind::text;
+    plan.text = r.what != completion_request::kind::chat;
     plan.prompt = std::move(r.prompt);
     plan.ids = std::move(r.prompt_ids);
     plan.echo = r.echo;
+    plan.prompt_only = r.prompt_only;
+    plan.token_ids = r.token_ids;
     plan.choice = r.choice;
+    plan.pool = r.pool;
+    plan.prompt_name = r.prompt_name;
     plan.from = {r.client_key, c.client, {}};
     plan.ticket = c.done;
     begin(std::move(plan));

@@ -52,8 +52,10 @@ struct answer_plan {
     bool text = false;                  ///< prompt or ids instead of context
     std::string prompt;
     std::optional<std::vector<token_id>> ids;
-    bool echo = false;
+    bool echo = false, prompt_only = false, token_ids = false;
     std::int32_t choice = 0;
+    pooling pool = pooling::none;
+    std::string prompt_name = "messages";
     generation_params params;
     command::origin from;
     answer<posted> done;
@@ -66,6 +68,7 @@ struct answer_plan {
     std::shared_ptr<const std::vector<token_id>> prompt_ids;
     resolved_params resolved;
     std::vector<token_id> accepted;  ///< of a resumed answer
+    float mu = 0;                    ///< and where its mirostat was
     bool resumed = false;
 };
 
@@ -114,6 +117,7 @@ class session_core {
     void became_idle();
     std::shared_ptr<snapshot_event> snapshot() const;
     answer_plan plan_for(const std::string& parent, const generation_params& params) const;
+    posted repeated(const std::string& user_message) const;
     bool refuse_busy(const answer<posted>& done) const;
     std::optional<error> cannot_start() const;
     put_session session_row() const { return {info_, next_leaf_, 0}; }
@@ -127,6 +131,12 @@ class session_core {
     std::vector<stored_generation> unfinished_;
     phase phase_ = phase::idle;
     std::optional<answer_plan> plan_;
+    /// A user's message between its acceptance and its publication: the same id may come again.
+    struct posting {
+        std::string id;
+        std::vector<answer<posted>> repeats;
+    };
+    std::optional<posting> posting_;
     std::unique_ptr<answer_run> run_;
     generation_id generation_ = 0;
     std::optional<generating_view> generating_;  // as published

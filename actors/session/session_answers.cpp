@@ -40,8 +40,8 @@ void session_core::ask_for_prompt() {
     if (p.ids) {
         for (auto id : *p.ids)
             if (id < 0 || id >= setup_.peers.model->vocabulary->n_tokens())
-                return refused(
-                    fail(errc::invalid_request, "the prompt has a token id the vocabulary does not have", "prompt"));
+                return refused(fail(
+                    errc::invalid_request, "the prompt has a token id the vocabulary does not have", p.prompt_name));
         return prompt_ready(std::make_shared<const std::vector<token_id>>(*p.ids), {});
     }
     if (p.text) {
@@ -81,6 +81,9 @@ void session_core::prompt_ready(std::shared_ptr<const std::vector<token_id>> ids
     in.drawn_seed = random_u64();
     in.choice = p.choice;
     in.echo = p.echo;
+    in.prompt_only = p.prompt_only;
+    in.pool = p.pool;
+    in.prompt_name = p.prompt_name;
     auto resolved = resolve(in, *setup_.peers.model->vocabulary);
     if (!resolved) return refused(resolved.error());
     p.resolved = std::move(*resolved);
@@ -97,6 +100,7 @@ void session_core::submit() {
     s.prompt = p.prompt_ids;
     s.accepted = p.accepted;
     s.params = p.resolved.sequence;
+    s.mu = p.accepted.empty() ? 2 * s.params.mirostat_tau : p.mu;
     if (setup_.keep_prompt_text) s.prompt_text = text_of(p);
     s.owner = caf::actor_cast<caf::actor>(self_);
     const auto serial = p.serial;
@@ -145,6 +149,7 @@ void session_core::start_run() {
     a.vocabulary = setup_.peers.model->vocabulary;
     a.stop = p.resolved.stop;
     a.logprobs = p.resolved.sequence.n_logprobs >= 0;
+    a.ids = p.token_ids;
     if (p.echo) {
         a.echo = p.prompt;
         if (a.logprobs) a.echo_ids = *p.prompt_ids;
@@ -183,10 +188,13 @@ void session_core::accepted() {
             setup_.peers.model->name, setup_.peers.model->hash, setup_.peers.model->numerics_id, {}}});
         events.emplace_back(message_created{p.assistant.view});
         if (untitled && !info_.title.empty()) events.emplace_back(session_updated{info_});
-        const posted ids{p.user ? p.user->view.id : std::string(), p.assistant.view.id, false};
-        emit(std::move(records), std::move(events), p.from, [done = p.done, repeats = p.repeats, ids] {
+        const posted ids{p.user ? p.user->view.id : std::string(), p.assistant.view.id, false, {}};
+        if (p.user) posting_ = posting{p.user->view.id, std::move(p.repeats)};
+        emit(std::move(records), std::move(events), p.from, [this, done = p.done, ids] {
             done(ids);
-            for (const auto& r : repeats) r(posted{ids.user_message, ids.assistant_message, true});
+            const auto repeats = posting_ ? std::move(posting_->repeats) : std::vector<answer<posted>>{};
+            posting_.reset();
+            for (const auto& r : repeats) r(posted{ids.user_message, ids.assistant_message, true, {}});
         });
     }
     if (!p.stop_requested) return;
@@ -222,6 +230,7 @@ void session_core::resume_unfinished() {
     p.prompt_ids = std::make_shared<const std::vector<token_id>>(g.prompt);
     p.resolved = std::move(*params);
     p.accepted = g.tokens;
+    p.mu = g.mu;
     plan_ = std::move(p);
     start_run();
     const bool same_model = g.model_hash == setup_.peers.model->hash;

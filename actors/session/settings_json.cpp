@@ -8,34 +8,15 @@ namespace {
 
 template <class T> struct is_vector : std::false_type {};
 template <class T> struct is_vector<std::vector<T>> : std::true_type {};
-
-/// Visits every optional field with its name: writing and reading cannot drift apart.
-template <class Params, class F> void each_field(Params& p, F&& f) {
-    f("temperature", p.temperature);
-    f("top_p", p.top_p);
-    f("min_p", p.min_p);
-    f("typical_p", p.typical_p);
-    f("repeat_penalty", p.repeat_penalty);
-    f("presence_penalty", p.presence_penalty);
-    f("frequency_penalty", p.frequency_penalty);
-    f("top_k", p.top_k);
-    f("penalty_last_n", p.penalty_last_n);
-    f("seed", p.seed);
-    f("max_tokens", p.max_tokens);
-    f("min_tokens", p.min_tokens);
-    f("stop", p.stop);
-    f("stop_token_ids", p.stop_token_ids);
-    f("logit_bias", p.logit_bias);
-    f("ignore_eos", p.ignore_eos);
-    f("n_logprobs", p.n_logprobs);
-}
+template <class T> struct is_pair : std::false_type {};
+template <class A, class B> struct is_pair<std::pair<A, B>> : std::true_type {};
 
 template <class T> json::value to_value(const T& x) {
     if constexpr (is_vector<T>::value) {
         json::array a;
         for (const auto& e : x) a.push_back(to_value(e));
         return a;
-    } else if constexpr (std::is_same_v<T, std::pair<std::int32_t, double>>) {
+    } else if constexpr (is_pair<T>::value) {
         return json::array{x.first, x.second};
     } else {
         return json::value(x);
@@ -77,8 +58,8 @@ result<std::string> string_of(const json::object& o, const char* key) {
 
 json::object params_to_object(const generation_params& p) {
     json::object o;
-    each_field(p, [&](const char* name, const auto& field) {
-        if (field) o[name] = to_value(*field);
+    each_parameter([&](const char* name, auto member) {
+        if (p.*member) o[name] = to_value(*(p.*member));
     });
     if (!p.template_kwargs.empty()) o["template_kwargs"] = p.template_kwargs;
     return o;
@@ -87,10 +68,10 @@ json::object params_to_object(const generation_params& p) {
 result<generation_params> params_from_object(const json::object& o) {
     generation_params p;
     std::string wrong;
-    each_field(p, [&](const char* name, auto& field) {
+    each_parameter([&](const char* name, auto member) {
         const auto* v = o.if_contains(name);
         if (!v || v->is_null() || !wrong.empty()) return;
-        if (!from_value(*v, field.emplace())) wrong = name;
+        if (!from_value(*v, (p.*member).emplace())) wrong = name;
     });
     if (!wrong.empty()) return fail(errc::invalid_request, wrong + " has the wrong type", wrong);
     TROUPE_TRY(p.template_kwargs, string_of(o, "template_kwargs"));

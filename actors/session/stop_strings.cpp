@@ -23,6 +23,7 @@ std::string stop_strings::push(std::string_view text) {
         if (end < best_end || (end == best_end && begin < best_begin)) {
             best_begin = begin;
             best_end = end;
+            which_ = s;
         }
     }
     matched_ = best_begin != std::string::npos;

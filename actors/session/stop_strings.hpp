@@ -18,11 +18,13 @@ class stop_strings {
     /// No more text comes: what was held back.
     std::string flush();
     bool matched() const { return matched_; }
+    /// The one that did; empty before.
+    const std::string& which() const { return which_; }
 
  private:
     std::size_t held_back() const;
     std::vector<std::string> stops_;
-    std::string buffer_;
+    std::string buffer_, which_;
     bool matched_ = false;
 };
 

@@ -1,5 +1,6 @@
 #include "actors/store/database.hpp"
 
+#include <iterator>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -11,7 +12,7 @@
 namespace troupe::actors {
 namespace {
 
-constexpr std::int64_t schema_version = 1;
+constexpr std::int64_t schema_version = 2;
 constexpr std::uintmax_t quick_check_up_to = 256u << 20;  // a larger file would delay the start for seconds
 constexpr int busy_wait_ms = 200;                         // nobody else should be there: the directory is locked
 
@@ -31,8 +32,13 @@ CREATE TABLE IF NOT EXISTS generations(
   model TEXT NOT NULL, model_hash TEXT NOT NULL, numerics_id TEXT NOT NULL, finished INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX IF NOT EXISTS generations_open ON generations(session) WHERE finished = 0;
 CREATE TABLE IF NOT EXISTS journal(
-  generation TEXT NOT NULL, pos INTEGER NOT NULL, tokens BLOB NOT NULL, PRIMARY KEY(generation, pos)) WITHOUT ROWID;
+  generation TEXT NOT NULL, pos INTEGER NOT NULL, tokens BLOB NOT NULL, mu REAL NOT NULL DEFAULT 0,
+  PRIMARY KEY(generation, pos)) WITHOUT ROWID;
 )sql";
+
+/// What turns the schema of a version into the next one's, from version 1 on.
+constexpr const char* migrations[] = {"ALTER TABLE journal ADD COLUMN mu REAL NOT NULL DEFAULT 0"};
+static_assert(std::size(migrations) == schema_version - 1);
 
 result<void> execute(sqlite3* db, const char* sql) {
     if (sqlite3_exec(db, sql, nullptr, nullptr, nullptr) != SQLITE_OK) return sql_error(db, "store");
@@ -120,9 +126,12 @@ result<void> database::prepare_schema() {
         return execute(db_, "ROLLBACK");
     }
     TROUPE_TRYV(execute(db_, "BEGIN IMMEDIATE"));
-    if (auto r = execute(db_, schema); !r) {
+    result<void> made;
+    if (version == 0) made = execute(db_, schema);
+    for (; made && version > 0 && version < schema_version; ++version) made = execute(db_, migrations[version - 1]);
+    if (!made) {
         (void)execute(db_, "ROLLBACK");
-        return r.error();
+        return made.error();
     }
     TROUPE_TRYV(execute(db_, fmt::format("PRAGMA user_version={}", schema_version).c_str()));
     return execute(db_, "COMMIT");
@@ -195,10 +204,11 @@ result<void> write(sqlite3* db, const put_generation& r) {
 }
 
 result<void> write(sqlite3* db, const append_tokens& r) {
-    return statement(db, "INSERT OR REPLACE INTO journal(generation,pos,tokens) VALUES(?,?,?)")
+    return statement(db, "INSERT OR REPLACE INTO journal(generation,pos,tokens,mu) VALUES(?,?,?,?)")
         .bind(r.generation)
         .bind(r.pos)
         .bind(r.tokens)
+        .bind_real(r.mu)
         .run();
 }
 
@@ -283,8 +293,8 @@ result<void> database::load_unfinished(stored_session& out) {
         TROUPE_TRY(const bool row, s.step());
         if (!row) return {};
         stored_generation g{
-            s.text(0), out.info.id, s.text(1), s.ids(2), s.text(3), s.text(4), s.text(5), s.text(6), {}};
-        statement j(db_, "SELECT pos,tokens FROM journal WHERE generation=? ORDER BY pos");
+            s.text(0), out.info.id, s.text(1), s.ids(2), s.text(3), s.text(4), s.text(5), s.text(6), {}, 0};
+        statement j(db_, "SELECT pos,tokens,mu FROM journal WHERE generation=? ORDER BY pos");
         j.bind(g.id);
         for (;;) {
             TROUPE_TRY(const bool more, j.step());
@@ -293,6 +303,7 @@ result<void> database::load_unfinished(stored_session& out) {
             g.tokens.resize(static_cast<std::size_t>(j.integer(0)));
             const auto ids = j.ids(1);
             g.tokens.insert(g.tokens.end(), ids.begin(), ids.end());
+            g.mu = static_cast<float>(j.real(2));
         }
         out.unfinished.push_back(std::move(g));
     }

@@ -24,6 +24,7 @@ struct stored_generation {
     std::string params;  ///< JSON of resolved_params (actors/session/parameters.hpp), the seed included
     std::string model, model_hash, numerics_id;
     std::vector<std::int32_t> tokens;  ///< accepted so far: the journal, filled by load
+    float mu = 0;                      ///< mirostat's, after the last of them
     bool operator==(const stored_generation&) const = default;
 };
 
@@ -53,6 +54,7 @@ struct append_tokens {
     std::string generation;
     std::int64_t pos = 0;
     std::vector<std::int32_t> tokens;
+    float mu = 0;  ///< mirostat's, after the last of them
 };
 struct end_generation {
     std::string generation;

@@ -36,6 +36,10 @@ class statement {
         if (ok_) ok_ = sqlite3_bind_int64(handle_, ++index_, value) == SQLITE_OK;
         return *this;
     }
+    statement& bind_real(double value) {
+        if (ok_) ok_ = sqlite3_bind_double(handle_, ++index_, value) == SQLITE_OK;
+        return *this;
+    }
     /// Token ids as little-endian int32.
     statement& bind(const std::vector<std::int32_t>& ids) {
         if (ok_)
@@ -67,6 +71,7 @@ class statement {
         return p ? std::string(p, static_cast<std::size_t>(sqlite3_column_bytes(handle_, column))) : std::string();
     }
     std::int64_t integer(int column) const { return sqlite3_column_int64(handle_, column); }
+    double real(int column) const { return sqlite3_column_double(handle_, column); }
     bool is_null(int column) const { return sqlite3_column_type(handle_, column) == SQLITE_NULL; }
     std::vector<std::int32_t> ids(int column) const {
         const auto* p = static_cast<const char*>(sqlite3_column_blob(handle_, column));

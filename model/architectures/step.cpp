@@ -72,21 +72,49 @@ void step::add(float* x, const float* y, std::int64_t dim) {
     if (n_ > 0) ops_.add(context_, x, y, n_, dim);
 }
 
+/// f(row of the step, is it a hidden one) for the kept rows, ascending.
+template <class F> void step::each_kept(F f) const {
+    const auto& logits = rows_.logit_rows;
+    const auto& hidden = rows_.hidden_rows;
+    for (std::size_t l = 0, h = 0; l + h < logits.size() + hidden.size();) {
+        const bool is_hidden = l == logits.size() || (h < hidden.size() && hidden[h] < logits[l]);
+        f(is_hidden ? hidden[h++] : logits[l++], is_hidden);
+    }
+}
+
 void step::keep_logit_rows(std::initializer_list<slice> slices) {
     CHECK(n_ == static_cast<std::int64_t>(rows_.ids.size()), "rows are dropped once");
-    n_ = static_cast<std::int64_t>(rows_.logit_rows.size());
+    n_ = n_kept();
     // Ascending, so a row never lands on one that is still to be moved.
-    for (const slice& s : slices)
-        for (std::int64_t i = 0; i < n_; ++i)
-            if (const std::int64_t from = rows_.logit_rows[static_cast<std::size_t>(i)]; from != i)
-                std::memcpy(
-                    s.data + i * s.width, s.data + from * s.width, static_cast<std::size_t>(s.width) * sizeof(float));
+    for (const slice& s : slices) {
+        float* to = s.data;
+        each_kept([&](std::int64_t row, bool) {
+            const float* from = s.data + row * s.width;
+            if (from != to) std::memcpy(to, from, static_cast<std::size_t>(s.width) * sizeof(float));
+            to += s.width;
+        });
+    }
+}
+
+/// Hands out the hidden states; the rows whose logits are wanted move to the front.
+void step::take_hidden(float* x, std::int64_t dim) {
+    const auto bytes = static_cast<std::size_t>(dim) * sizeof(float);
+    float *from = x, *logit_row = x, *hidden = rows_.hidden;
+    each_kept([&](std::int64_t, bool is_hidden) {
+        float*& to = is_hidden ? hidden : logit_row;
+        if (from != to) std::memcpy(to, from, bytes);
+        to += dim;
+        from += dim;
+    });
+    n_ = static_cast<std::int64_t>(rows_.logit_rows.size());
 }
 
 void step::head(float* x, const float* w, std::int64_t dim, float eps, const kernels::weight& output, float cap) {
     if (n_ == 0) return;
-    CHECK(n_ == static_cast<std::int64_t>(rows_.logit_rows.size()), "keep_logit_rows comes first");
+    CHECK(n_ == n_kept(), "keep_logit_rows comes first");
     norm(x, w, dim, eps, x);
+    if (!rows_.hidden_rows.empty()) take_hidden(x, dim);
+    if (n_ == 0) return;
     linear(x, {{&output, nullptr, rows_.logits, output.rows}});
     if (cap > 0) ops_.softcap(context_, rows_.logits, n_, output.rows, cap);
 }

@@ -28,12 +28,13 @@ struct attention_slot {
 class step {
  public:
     struct rows_view {
-        std::span<const std::int32_t> ids;  ///< token of each row
-        std::span<const std::int32_t> pos;  ///< absolute position of each row
-        std::span<const std::int32_t> logit_rows;
-        std::span<const kernels::attention_seq* const> seqs;  ///< one array a layer group
+        std::span<const std::int32_t> ids;                      ///< token of each row
+        std::span<const std::int32_t> pos;                      ///< absolute position of each row
+        std::span<const std::int32_t> logit_rows, hidden_rows;  ///< model::batch
+        std::span<const kernels::attention_seq* const> seqs;    ///< one array a layer group
         int n_seqs = 0;
         float* logits = nullptr;  ///< [logit_rows.size()][n_vocab]
+        float* hidden = nullptr;  ///< [hidden_rows.size()][n_embd]
         std::atomic<std::uint64_t>* progress = nullptr;
     };
     struct slice {
@@ -65,15 +66,22 @@ class step {
     void gated(kernels::gate kind, const float* g, const float* u, std::int64_t dim, float* y);
     void add(float* x, const float* y, std::int64_t dim);
 
-    /// From here on only the rows whose logits are wanted: moves them to the front of every slice. Called in the last
-    /// layer once its K and V are stored.
+    /// From here on only the rows whose logits or hidden state are wanted: moves them to the front of every slice.
+    /// Called in the last layer once its K and V are stored.
     void keep_logit_rows(std::initializer_list<slice> slices);
-    /// Final norm and output matrix on the kept rows, into the caller's logits. `cap` 0: none.
+    /// Final norm on the kept rows, into the caller's hidden states or, through the output matrix, into their logits.
+    /// `cap` 0: none.
     void head(float* x, const float* w, std::int64_t dim, float eps, const kernels::weight& output, float cap = 0.0f);
     /// Tells the watcher that the step moves.
     void layer_done();
 
  private:
+    std::int64_t n_kept() const {
+        return static_cast<std::int64_t>(rows_.logit_rows.size() + rows_.hidden_rows.size());
+    }
+    template <class F> void each_kept(F f) const;
+    void take_hidden(float* x, std::int64_t dim);
+
     const kernels::ops& ops_;
     kernels::context& context_;
     rows_view rows_;

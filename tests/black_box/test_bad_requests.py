@@ -28,21 +28,39 @@ BAD_CHAT = [
     (chat(top_k=0.01), 400, "invalid_request", "top_k"), (chat(top_k=-2), 400, "invalid_request", "top_k"),
     (chat(repeat_penalty=0), 400, "invalid_request", "repeat_penalty"), (chat(presence_penalty=3), 400, "invalid_request", "presence_penalty"),
     (chat(max_tokens=0), 400, "invalid_request", "max_tokens"), (chat(max_tokens=1.5), 400, "invalid_request", "max_tokens"),
-    (chat(max_tokens=10**30), 400, "invalid_request", None), (chat(n=0), 400, "invalid_request", "n"),
-    (chat(n=2), 400, "unsupported_parameter", "n"), (chat(seed="x"), 400, "invalid_request", "seed"),
+    (chat(max_tokens=10**30), 400, "invalid_request", "max_tokens"), (chat(n=0), 400, "invalid_request", "n"),
+    (chat(n=17), 400, "invalid_request", "n"), (chat(n=2, best_of=3), 400, "unsupported_parameter", "best_of"), (chat(cache_prompt="x"), 400, "invalid_request", "cache_prompt"),
+    (chat(mirostat=1), 400, "unsupported_parameter", "mirostat"), (chat(mirostat=3), 400, "invalid_request", "mirostat"), (chat(typical_p=0), 400, "invalid_request", "typical_p"),
+    (chat(dry_multiplier="x"), 400, "invalid_request", "dry_multiplier"), (chat(xtc_probability=2), 400, "invalid_request", "xtc_probability"), (chat(seed="x"), 400, "invalid_request", "seed"),
     (chat(stop=[""]), 400, "invalid_request", "stop"), (chat(stop=["x"] * 17), 400, "invalid_request", "stop"), (chat(stop=5), 400, "invalid_request", "stop"),
     (chat(logit_bias={"999999": 1}), 400, "invalid_request", "logit_bias"), (chat(logit_bias={"1": 101}), 400, "invalid_request", "logit_bias"),
     (chat(logit_bias={"x": 1}), 400, "invalid_request", "logit_bias"), (chat(top_logprobs=21, logprobs=True), 400, "invalid_request", "top_logprobs"),
     (chat(stream="yes"), 400, "invalid_request", "stream"), (chat(response_format={"type": "json_object"}), 400, "unsupported_parameter", "response_format"),
     (chat(response_format={"json_object": False}), 400, "invalid_request", "type"), (chat(response_format="x"), 400, "invalid_request", None),
     (chat(tools=[{"type": "function"}]), 400, "unsupported_parameter", "tools"), (chat(grammar="root ::= x"), 400, "unsupported_parameter", "grammar"),
-    (chat(model="nope"), 404, "model_not_found", "model"), (chat(session_id="ses_none"), 404, "not_found", None),
-    (chat(messages=[{"role": "user", "content": "word " * 20000}]), 400, "context_length_exceeded", None),
+    (chat(model="nope"), 404, "model_not_found", "model"), (chat(session_id="ses_none"), 404, "not_found", "session_id"),
+    (chat(session_id="ses_none", n=2), 400, "unsupported_parameter", "n"),
+    (chat(messages=[{"role": "user", "content": "word " * 20000}]), 400, "context_length_exceeded", "messages"),
 ]
 BAD_COMPLETION = [
     ({}, 400, "invalid_request", "prompt"), ({"prompt": []}, 400, "invalid_request", "prompt"), ({"prompt": [-1]}, 400, "invalid_request", "prompt"),
     ({"prompt": [10**6]}, 400, "invalid_request", "prompt"), ({"prompt": {"a": 1}}, 400, "invalid_request", "prompt"),
-    ({"prompt": ["a", "b"]}, 400, "unsupported_parameter", "prompt"), ({"prompt": "x", "max_tokens": 0}, 400, "invalid_request", "max_tokens"),
+    ({"prompt": ["a", [10**6]]}, 400, "invalid_request", "prompt"), ({"prompt": ["a", 5.5]}, 400, "invalid_request", "prompt"),
+    ({"prompt": "word " * 20000}, 400, "context_length_exceeded", "prompt"), ({"prompt": "x", "best_of": 2}, 400, "unsupported_parameter", "best_of"),
+    ({"prompt": "x", "session_id": "ses_none"}, 400, "unsupported_parameter", "session_id"), ({"prompt": "x", "max_tokens": 0}, 400, "invalid_request", "max_tokens"),
+]
+
+BAD_LLAMA = [
+    ({}, 400, "invalid_request", "prompt"), ({"prompt": "x", "n_predict": -2}, 400, "invalid_request", "n_predict"),
+    ({"prompt": "x", "n_probs": -1}, 400, "invalid_request", "n_probs"), ({"prompt": "x", "response_fields": "content"}, 400, "invalid_request", "response_fields"),
+    ({"prompt": "x", "samplers": ["top_k"]}, 400, "unsupported_parameter", "samplers"), ({"prompt": "x", "id_slot": "a"}, 400, "invalid_request", "id_slot"),
+    ({"prompt": "x", "t_max_predict_ms": "soon"}, 400, "invalid_request", "t_max_predict_ms"), ({"prompt": [1, "a", 10**6]}, 400, "invalid_request", "prompt"),
+]
+BAD_EMBEDDING = [
+    ({}, 400, "invalid_request", "input"), ({"input": ""}, 400, "invalid_request", "input"), ({"input": []}, 400, "invalid_request", "input"),
+    ({"input": "x", "dimensions": 4}, 400, "unsupported_parameter", "dimensions"), ({"input": "x", "encoding_format": "hex"}, 400, "invalid_request", "encoding_format"),
+    ({"input": "x", "pooling": "cls"}, 400, "invalid_request", "pooling"), ({"input": "x", "model": "nope"}, 404, "model_not_found", "model"),
+    ({"input": ["a", "word " * 20000]}, 400, "context_length_exceeded", "input"),
 ]
 
 
@@ -66,6 +84,10 @@ class BadRequests(ServerCase):
             self.expect("/v1/chat/completions", *case)
         for case in BAD_COMPLETION:
             self.expect("/v1/completions", *case)
+        for case in BAD_LLAMA:
+            self.expect("/completion", *case)
+        for case in BAD_EMBEDDING:
+            self.expect("/v1/embeddings", *case)
         neighbour.join()
         self.assertEqual(got, [expected])
         self.assertEqual(self.server.health()[1]["executor"]["restarts"], 0)

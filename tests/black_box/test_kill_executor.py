@@ -15,8 +15,9 @@ KILLS = int(os.environ.get("TROUPE_KILLS", "25"))
 PROMPTS = [
     ("Write a short story about a lighthouse.", {"temperature": 0}),
     ("List ten animals and what they eat.", {"temperature": 0}),
-    ("Write a poem about the sea.", {"temperature": 1.1, "seed": 41}),
-    ("Explain how bread is made.", {"temperature": 0.8, "seed": 42, "top_k": 0, "repeat_penalty": 1.1}),
+    ("Write a poem about the sea.", {"temperature": 1.1, "seed": 41, "mirostat": 2, "mirostat_tau": 4}),
+    ("Explain how bread is made.", {"temperature": 0.8, "seed": 42, "top_k": 0, "repeat_penalty": 1.1, "xtc_probability": 0.3,
+                                    "dry_multiplier": 0.8, "dynatemp_range": 0.3}),
 ]
 TOKENS = 64
 

@@ -45,5 +45,20 @@ TEST(json_in, typed_access) {
     EXPECT_FALSE(o.required_text("missing").ok());
 }
 
+TEST(json_in, integers_beyond_64_bits_are_the_fields_fault) {
+    const auto document = json_document::parse(
+        R"({"a":123456789012345678901234567890,"s":"99999999999999999999999","b":-9223372036854775808,"u":18446744073709551615,
+            "c":-9999999999999999999999,"d":0.1234567890123456789012345})");
+    ASSERT_TRUE(document.ok());
+    const auto o = *json_object::from(document->root(), "it");
+    EXPECT_EQ(o.integer("a").error().param, "a");
+    EXPECT_EQ(o.integer("c").error().param, "c");
+    EXPECT_EQ(o.integer("u").error().param, "u");
+    EXPECT_EQ(*o.integer("b"), std::numeric_limits<std::int64_t>::min());
+    EXPECT_EQ(**o.text("s"), "99999999999999999999999");
+    EXPECT_NEAR(**o.number("d", 0, 1), 0.1234567890123456789, 1e-12);
+    EXPECT_FALSE(json_document::parse(R"({"a":12345678901234567890123456789012x})").ok());
+}
+
 }  // namespace
 }  // namespace troupe::net

@@ -32,6 +32,23 @@ TEST(params, ends_of_the_ranges) {
             row{R"({"logprobs":true,"top_logprobs":20})", R"({"logprobs":true,"top_logprobs":21})"},
             row{R"({"logprobs":false})", R"({"logprobs":5})"},
             row{R"({"chat_template_kwargs":{}})", R"({"chat_template_kwargs":5})"},
+            row{R"({"typical_p":0.2})", R"({"typical_p":0})"}, row{R"({"top_n_sigma":-1})", R"({"top_n_sigma":-2})"},
+            row{R"({"min_keep":0})", R"({"min_keep":-1})"},
+            row{R"({"xtc_probability":1})", R"({"xtc_probability":1.1})"},
+            row{R"({"xtc_threshold":0.5})", R"({"xtc_threshold":-0.5})"},
+            row{R"({"dynatemp_range":1.5})", R"({"dynatemp_range":3})"},
+            row{R"({"dynatemp_exponent":2})", R"({"dynatemp_exponent":-1})"},
+            row{R"({"dry_multiplier":0.8})", R"({"dry_multiplier":-1})"},
+            row{R"({"dry_base":1.75})", R"({"dry_base":"x"})"},
+            row{R"({"dry_allowed_length":3})", R"({"dry_allowed_length":-1})"},
+            row{R"({"dry_penalty_last_n":-1})", R"({"dry_penalty_last_n":-2})"},
+            row{R"({"dry_sequence_breakers":["a"]})", R"({"dry_sequence_breakers":[""]})"},
+            row{R"({"mirostat":2})", R"({"mirostat":3})"}, row{R"({"mirostat_tau":5})", R"({"mirostat_tau":-1})"},
+            row{R"({"mirostat_eta":0.1})", R"({"mirostat_eta":1.1})"},
+            row{R"({"post_sampling_probs":true})", R"({"post_sampling_probs":1})"},
+            row{R"({"logit_bias":[["hi",-1]]})", R"({"logit_bias":[["hi",-101]]})"},
+            row{R"({"seed":9223372036854775807})", R"({"seed":-184467440737095516160})"},
+            row{R"({"seed":1})", R"({"seed":9223372036854775808})"},
             row{R"({"ignore_eos":true})", R"({"ignore_eos":1})"}}) {
         EXPECT_TRUE(read(good).ok()) << good;
         const auto r = read(bad);
@@ -64,15 +81,31 @@ TEST(params, what_is_not_built_is_refused_by_name) {
         return refuse_unbuilt(b.object);
     };
     for (const auto* text : {R"({"tools":[{}]})", R"({"tool_choice":"required"})", R"({"grammar":"x"})",
-             R"({"response_format":{"type":"json_object"}})", R"({"n":2})", R"({"mirostat":2})", R"({"suffix":"x"})"}) {
+             R"({"response_format":{"type":"json_object"}})", R"({"suffix":"x"})"}) {
         const auto r = refuse(text);
         ASSERT_FALSE(r.ok()) << text;
         EXPECT_EQ(r.error().code, errc::unsupported_parameter) << text;
     }
-    for (const auto* text : {"{}", R"({"tools":[]})", R"({"tools":null})", R"({"n":1})",
-             R"({"response_format":{"type":"text"}})", R"({"tool_choice":"none"})", R"({"mirostat":0})",
-             R"({"xtc_probability":0.0})", R"({"best_of":1})", R"({"something_new":1})"})
+    for (const auto* text : {"{}", R"({"tools":[]})", R"({"tools":null})", R"({"response_format":{"type":"text"}})",
+             R"({"tool_choice":"none"})", R"({"something_new":1})"})
         EXPECT_TRUE(refuse(text).ok()) << text;
+}
+
+TEST(params, choices_and_fields_that_change_nothing) {
+    const auto with = [](const std::string& text, auto use) {
+        const auto b = *json_body::parse(text);
+        return use(b.object);
+    };
+    EXPECT_EQ(*with(R"({"n":16})", &read_choices), 16);
+    EXPECT_EQ(*with(R"({"n_cmpl":3})", &read_choices), 3);
+    EXPECT_EQ(*with("{}", &read_choices), 1);
+    EXPECT_EQ(with(R"({"n":0})", &read_choices).error().param, "n");
+    EXPECT_EQ(with(R"({"n":2,"best_of":3})", &read_choices).error().code, errc::unsupported_parameter);
+    EXPECT_TRUE(with(R"({"n":2,"best_of":2})", &read_choices).ok());
+    EXPECT_EQ(with(R"({"n":2})", &refuse_choices).error().param, "n");
+    EXPECT_TRUE(with(R"({"cache_prompt":true,"id_slot":-1,"user":"x","metadata":{}})", &check_ignored).ok());
+    EXPECT_EQ(with(R"({"cache_prompt":1})", &check_ignored).error().param, "cache_prompt");
+    EXPECT_EQ(with(R"({"id_slot":"a"})", &check_ignored).error().param, "id_slot");
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ class fake_backend final : public actors::backend {
             .n_vocab = options_.n_vocab,
             .max_rows = options_.max_rows,
             .n_threads = 1,
+            .n_embd = 4,
             .segment_bytes = options_.blocks_per_segment * block_bytes,
             .max_segments = options_.max_segments};
         for (const std::int32_t w : options_.windows) {
@@ -67,15 +68,17 @@ class fake_backend final : public actors::backend {
         if (options_.on_pass) options_.on_pass(passes_);
         ++passes_;
         std::int32_t row = 0;
-        std::size_t wanted = 0;
+        std::size_t wanted = 0, hidden = 0;
         for (const auto& seq : b.seqs)
             for (std::size_t i = 0; i < seq.tokens.size(); ++i, ++row) {
                 const auto pos = seq.pos + static_cast<std::int32_t>(i);
                 for (std::size_t g = 0; g < seq.tables.size(); ++g) slot(g, seq.tables[g], pos) = seq.tokens[i];
+                if (hidden < b.hidden_rows.size() && b.hidden_rows[hidden] == row)
+                    write_hidden(seq, pos, b.hidden + hidden++ * static_cast<std::size_t>(info_.n_embd));
                 if (wanted == b.logit_rows.size() || b.logit_rows[wanted] != row) continue;
                 write_logits(seq, pos, logits + wanted++ * static_cast<std::size_t>(options_.n_vocab));
             }
-        CHECK(row >= 1 && row <= options_.max_rows && wanted == b.logit_rows.size());
+        CHECK(row >= 1 && row <= options_.max_rows && wanted == b.logit_rows.size() && hidden == b.hidden_rows.size());
         rows_ += row;
         for (int layer = 0; layer < options_.n_layers; ++layer) {
             if (options_.layer_time.count() > 0) std::this_thread::sleep_for(options_.layer_time);
@@ -104,7 +107,7 @@ class fake_backend final : public actors::backend {
     std::int32_t& slot(std::size_t group, std::span<const model::block_id> table, std::int32_t pos) {
         return block(group, table[static_cast<std::size_t>(pos / model::block_tokens)])[pos % model::block_tokens];
     }
-    void write_logits(const model::batch_seq& seq, std::int32_t pos, float* out) {
+    std::uint64_t history_hash(const model::batch_seq& seq, std::int32_t pos) {
         std::uint64_t h = 0x9E3779B97F4A7C15u;
         for (std::int32_t p = 0; p <= pos; ++p)
             for (std::size_t g = 0; g < seq.tables.size(); ++g) {
@@ -112,8 +115,17 @@ class fake_backend final : public actors::backend {
                 if (w != 0 && p <= pos - w) continue;
                 h = mix(h ^ static_cast<std::uint64_t>(slot(g, seq.tables[g], p) + 1));
             }
-        for (std::int32_t v = 0; v < options_.n_vocab; ++v)
+        return h;
+    }
+    void fill(std::uint64_t h, std::int32_t n, float* out) {
+        for (std::int32_t v = 0; v < n; ++v)
             out[v] = static_cast<float>(mix(h + static_cast<std::uint64_t>(v)) >> 40) / static_cast<float>(1 << 24) * 6;
+    }
+    void write_logits(const model::batch_seq& seq, std::int32_t pos, float* out) {
+        fill(history_hash(seq, pos), options_.n_vocab, out);
+    }
+    void write_hidden(const model::batch_seq& seq, std::int32_t pos, float* out) {
+        fill(~history_hash(seq, pos), info_.n_embd, out);
     }
     static std::uint64_t mix(std::uint64_t x) {  // the finalizer of SplitMix64
         x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;

@@ -239,21 +239,95 @@ TEST(plan_runner, gives_log_probabilities_of_the_prompt_whole_or_in_chunks) {
     const auto collect = [&](std::int32_t chunk, std::int32_t max_rows) {
         bench b({.max_rows = max_rows});
         plan_writer w;
-        std::vector<float> all;
+        std::vector<token_score> all;
         for (std::int32_t pos = 0; pos < 40; pos += chunk) {
             plan p = w.next();
             if (pos == 0) w.open(p, 1, prompt(40), 40, params);
             w.row(p, 1, pos, std::min(chunk, 40 - pos), pos + chunk >= 40);
             const auto r = b.runner.run(p);
-            all.insert(all.end(), r.rows.at(0).prompt_logprobs.begin(), r.rows.at(0).prompt_logprobs.end());
+            for (auto& score : unpack_scores(r.rows.at(0).prompt_scores)) all.push_back(std::move(score));
         }
         return all;
     };
+    const auto same = [](const token_score& a, const token_score& b) {
+        return a.logprob == b.logprob && a.top.size() == b.top.size() && a.top[1].id == b.top[1].id &&
+               a.top[1].logprob == b.top[1].logprob;
+    };
     const auto whole = collect(40, 64);
     ASSERT_EQ(whole.size(), 39u);
-    for (const float x : whole) EXPECT_TRUE(x < 0 && std::isfinite(x));
-    EXPECT_EQ(collect(9, 64), whole);
-    EXPECT_EQ(collect(40, 4), whole);
+    for (const auto& x : whole) {
+        EXPECT_TRUE(x.logprob < 0 && std::isfinite(x.logprob));
+        ASSERT_EQ(x.top.size(), 2u);
+        EXPECT_GE(x.top[0].logprob, x.top[1].logprob);
+    }
+    for (const auto& other : {collect(9, 64), collect(40, 4)})
+        EXPECT_TRUE(std::equal(whole.begin(), whole.end(), other.begin(), other.end(), same));
+}
+
+TEST(plan_runner, embeds_a_prompt_the_same_whole_or_in_chunks) {
+    const auto embed = [&](pooling pool, std::int32_t chunk, std::int32_t max_rows) {
+        sequence_params params;
+        params.pool = pool;
+        params.max_tokens = 1;
+        bench b({.max_rows = max_rows});
+        plan_writer w;
+        for (std::int32_t pos = 0;; pos += chunk) {
+            plan p = w.next();
+            if (pos == 0) {
+                w.open(p, 1, prompt(40), 40, params);
+                w.open(p, 2, prompt(20), 20, sampled(3));
+            }
+            const bool last = pos + chunk >= 40;
+            w.row(p, 1, pos, std::min(chunk, 40 - pos), last);
+            if (pos == 0) w.row(p, 2, 0, 20, true);  // a neighbour that generates
+            const auto r = b.runner.run(p);
+            EXPECT_TRUE(pos > 0 || r.rows.at(1).sampled);
+            EXPECT_EQ(r.rows.at(0).embedding.empty(), !last);
+            EXPECT_EQ(r.rows.at(0).ended, last);
+            EXPECT_FALSE(r.rows.at(0).sampled);
+            if (last) return unpack_floats(r.rows.at(0).embedding);
+        }
+    };
+    for (const pooling pool : {pooling::mean, pooling::last}) {
+        const auto whole = embed(pool, 40, 64);
+        ASSERT_EQ(whole.size(), 4u);
+        double square = 0;
+        for (const float x : whole) square += static_cast<double>(x) * x;
+        EXPECT_NEAR(square, 1, 1e-6);
+        EXPECT_EQ(embed(pool, 7, 64), whole);
+        EXPECT_EQ(embed(pool, 40, 5), whole);
+    }
+    EXPECT_NE(embed(pooling::mean, 40, 64), embed(pooling::last, 40, 64));
+}
+
+TEST(plan_runner, mirostat_goes_on_from_the_mu_it_is_given) {
+    auto params = sampled(3);
+    params.mirostat = 2;
+    params.mirostat_tau = 2;
+    params.max_tokens = 12;
+    const auto run = [&](std::vector<token_id> known, float mu, std::size_t n) {
+        bench b;
+        plan_writer w;
+        std::vector<std::pair<token_id, float>> got;
+        for (std::size_t i = 0; i < n; ++i) {
+            plan p = w.next();
+            const auto size = static_cast<std::int32_t>(known.size());
+            if (i == 0) {
+                w.open(p, 1, known, 10, params);
+                p.opens[0].mu = mu;
+            }
+            w.row(p, 1, i == 0 ? 0 : size - 1, i == 0 ? size : 1, true);
+            const auto r = b.runner.run(p).rows.at(0);
+            got.emplace_back(r.token, r.mu);
+            known.push_back(r.token);
+        }
+        return got;
+    };
+    const auto whole = run(prompt(10), 4, 8);
+    auto known = prompt(10);
+    for (int i = 0; i < 5; ++i) known.push_back(whole[static_cast<std::size_t>(i)].first);
+    const auto rest = run(known, whole[4].second, 3);
+    EXPECT_TRUE(std::equal(rest.begin(), rest.end(), whole.begin() + 5));
 }
 
 TEST(plan_runner, a_copied_block_continues_like_the_original) {

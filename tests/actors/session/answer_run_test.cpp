@@ -119,7 +119,7 @@ TEST(AnswerRun, EchoStandsBeforeTheAnswerWithItsLogprobs) {
     a.echo_ids = {'a', 'b'};
     answer_run run(a);
     auto t = tokens(0, "c");
-    t.prompt_logprobs = {-2.5f};
+    t.prompt_scores = {{-2.5f, {{'b', -2.5f}}}};
     const auto s = run.on(t);
     ASSERT_EQ(s.events.size(), 2u);
     const auto& echo = std::get<delta_event>(s.events[0]);
@@ -127,8 +127,47 @@ TEST(AnswerRun, EchoStandsBeforeTheAnswerWithItsLogprobs) {
     ASSERT_EQ(echo.logprobs.size(), 2u);
     EXPECT_TRUE(std::isnan(echo.logprobs[0].token.logprob));
     EXPECT_DOUBLE_EQ(echo.logprobs[1].token.logprob, -2.5);
+    EXPECT_EQ(echo.logprobs[1].top.size(), 1u);
+    EXPECT_EQ(echo.logprobs[1].n_chars, 1);
     EXPECT_EQ(std::get<delta_event>(s.events[1]).offset, 2u);
     EXPECT_TRUE(s.records.empty()) << "an ephemeral answer is not stored";
+}
+
+TEST(AnswerRun, SaysWhatStoppedIt) {
+    const auto ended = [](answer_run& run, finish why) {
+        generation_finished f{7, why, {}};
+        f.end_token = accepted_token{'!', -0.5f, {}};
+        return only<generation_done>(run.on(f));
+    };
+    answer_run word(setup({"zz", "yy"}));
+    (void)word.on(tokens(0, "a yy"));
+    EXPECT_EQ(ended(word, finish::stop).stop_type, "word");
+    answer_run limit(setup());
+    EXPECT_EQ(ended(limit, finish::length).stop_type, "limit");
+    answer_run eos(setup());
+    EXPECT_EQ(ended(eos, finish::stop).stop_type, "eos");
+}
+
+TEST(AnswerRun, TheEndTokenHasLogprobsButNoText) {
+    auto a = setup();
+    a.logprobs = true;
+    answer_run run(a);
+    (void)run.on(tokens(0, "x"));
+    generation_finished f{7, finish::stop, {}};
+    f.end_token = accepted_token{'!', -0.5f, {}};
+    const auto s = run.on(f);
+    const auto& d = std::get<delta_event>(s.events.at(0));
+    EXPECT_TRUE(d.text.empty());
+    ASSERT_EQ(d.logprobs.size(), 1u);
+    EXPECT_TRUE(d.logprobs[0].end);
+    EXPECT_EQ(d.logprobs[0].n_chars, 0);
+}
+
+TEST(AnswerRun, TheJournalKeepsMirostatsMu) {
+    answer_run run(setup());
+    auto t = tokens(0, "x");
+    t.mu = 3.25f;
+    EXPECT_EQ(std::get<append_tokens>(run.on(t).records.at(0)).mu, 3.25f);
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ TEST_F(CompleteTest, TextPromptsAndIds) {
     r.prompt_ids = {{1, 2, 3}};
     ASSERT_TRUE(complete(r).ok());
     EXPECT_EQ(*latest().prompt, (std::vector<token_id>{1, 2, 3}));
+    r.prompt_name = "prompt";
     r.prompt_ids = {{1, -1}};
     EXPECT_EQ(complete(r).error().param, "prompt");
     r.prompt_ids = {{100000}};
@@ -72,7 +73,7 @@ TEST_F(CompleteTest, EchoGivesThePromptWithItsLogprobs) {
     ASSERT_TRUE(complete(r).ok());
     EXPECT_TRUE(latest().params.prompt_logprobs);
     EXPECT_EQ(latest().params.max_tokens, 0);
-    generation_tokens t{latest().id, 0, {}, {-1.5f}};
+    generation_tokens t{latest().id, 0, {}, {{-1.5f, {}}}};
     tell(t);
     finish_with(finish::length);
     EXPECT_EQ(client->kinds(), "dD");
@@ -148,6 +149,24 @@ TEST_F(CompleteTest, DrainWaitsForWhatRunsAndRefusesTheRest) {
     finish_with(finish::stop);
     EXPECT_TRUE(idle);
     EXPECT_EQ(client->kinds(), "dD");
+}
+
+TEST_F(CompleteTest, AnEmbeddingIsAPromptWithoutAnAnswer) {
+    completion_request r;
+    r.what = completion_request::kind::embedding;
+    r.pool = pooling::last;
+    r.prompt = "ab";
+    r.prompt_name = "input";
+    ASSERT_TRUE(complete(r).ok());
+    EXPECT_EQ(latest().params.pool, pooling::last);
+    EXPECT_EQ(latest().params.max_tokens, 0);
+    generation_tokens t{latest().id};
+    t.embedding = {0.6f, 0.8f};
+    tell(t);
+    finish_with(finish::length);
+    EXPECT_EQ(std::get<embedding_ready>(client->events.at(0).e->payload).values, t.embedding);
+    r.prompt.clear();
+    EXPECT_EQ(complete(r).error().param, "input");
 }
 
 }  // namespace

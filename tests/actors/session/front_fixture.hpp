@@ -35,9 +35,9 @@ struct recording_client final : client_port {
     }
 
     /// Names of the events, one letter each: S snapshot, m message, q queued, p progress, d delta, P paused, R resumed,
-    /// D done, E error, u updated, x deleted, - degraded, + restored.
+    /// V embedding, D done, E error, u updated, x deleted, - degraded, + restored.
     std::string kinds() const {
-        static constexpr std::string_view letters = "SmqpdPRDEux-+";
+        static constexpr std::string_view letters = "SmqpdPRVDEux-+";
         std::string r;
         for (const auto& t : events) r += letters[t.e->payload.index()];
         return r;

@@ -77,9 +77,6 @@ TEST(Parameters, UnknownIdsAndMissingFeaturesAreRefused) {
     in.request.stop_token_ids = {{-1}};
     EXPECT_EQ(resolve(in, v).error().param, "stop_token_ids");
     in = input();
-    in.request.typical_p = 0.5;
-    EXPECT_EQ(resolve(in, v).error().code, errc::unsupported_parameter);
-    in = input();
     in.request.max_tokens = 0;
     EXPECT_EQ(resolve(in, v).error().param, "max_tokens");
 }
@@ -92,6 +89,52 @@ TEST(Parameters, EndTokensComeFromTheVocabularyAndTheRequest) {
     in.request.ignore_eos = true;
     in.request.stop_token_ids.reset();
     EXPECT_TRUE(resolve(in, v)->sequence.end_tokens.empty());
+}
+
+TEST(Parameters, EverySamplerArrives) {
+    fake_vocabulary v;
+    auto in = input();
+    auto& q = in.request;
+    q.typical_p = 0.5, q.top_n_sigma = 1.5, q.xtc_probability = 0.25, q.xtc_threshold = 0.2, q.dynatemp_range = 0.5;
+    q.dynatemp_exponent = 2, q.mirostat = 2, q.mirostat_tau = 4, q.mirostat_eta = 0.2, q.min_keep = 3;
+    q.dry_multiplier = 0.8, q.dry_base = 2, q.dry_allowed_length = 4, q.dry_penalty_last_n = -1;
+    q.dry_sequence_breakers = {{"a", "bc"}};
+    q.logit_bias_text = {{{"ab", -3.0}}};
+    q.post_sampling_probs = true;
+    const auto r = resolve(in, v);
+    ASSERT_TRUE(r.ok());
+    const auto back = resolved_from_json(to_json(*r));
+    ASSERT_TRUE(back.ok());
+    for (const auto& s : {r->sequence, back->sequence}) {
+        EXPECT_EQ(s.typical_p, 0.5f);
+        EXPECT_EQ(s.top_n_sigma, 1.5f);
+        EXPECT_EQ(s.xtc_probability, 0.25f);
+        EXPECT_EQ(s.xtc_threshold, 0.2f);
+        EXPECT_EQ(s.dynatemp_range, 0.5f);
+        EXPECT_EQ(s.dynatemp_exponent, 2.0f);
+        EXPECT_EQ(s.mirostat, 2);
+        EXPECT_EQ(s.mirostat_tau, 4.0f);
+        EXPECT_EQ(s.mirostat_eta, 0.2f);
+        EXPECT_EQ(s.min_keep, 3);
+        EXPECT_EQ(s.dry_multiplier, 0.8f);
+        EXPECT_EQ(s.dry_base, 2.0f);
+        EXPECT_EQ(s.dry_allowed_length, 4);
+        EXPECT_EQ(s.dry_last_n, -1);
+        EXPECT_EQ(unpack_ids(s.dry_breakers), (std::vector<token_id>{'a', -1, 'b', 'c', -1}));
+        EXPECT_EQ(s.bias_ids, (std::vector<std::int32_t>{'a', 'b'}));
+    }
+    EXPECT_TRUE(r->sequence.post_sampling_logprobs);
+}
+
+TEST(Parameters, AnEmbeddingNeedsNoRoomForAnAnswer) {
+    fake_vocabulary v;
+    auto in = input();
+    in.n_prompt = in.n_ctx;
+    in.pool = pooling::mean;
+    in.prompt_name = "input";
+    EXPECT_EQ(resolve(in, v)->sequence.max_tokens, 0);
+    ++in.n_prompt;
+    EXPECT_EQ(resolve(in, v).error().param, "input");
 }
 
 TEST(Parameters, JsonKeepsEveryBit) {

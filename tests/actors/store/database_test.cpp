@@ -47,7 +47,8 @@ stored_generation generation() {
 void fill(database& d) {
     const std::vector<record> records{put_session{view("ses_1", 100), "m2", 4096},
         put_message{"ses_1", message("m1", "", "hi")}, put_message{"ses_1", message("m2", "m1", "")},
-        put_generation{generation()}, append_tokens{"gen_1", 0, {10, 11}}, append_tokens{"gen_1", 2, {12}}};
+        put_generation{generation()}, append_tokens{"gen_1", 0, {10, 11}, 9.5f},
+        append_tokens{"gen_1", 2, {12}, 8.25f}};
     const auto r = d.apply(records);
     ASSERT_TRUE(r.ok()) << r.error().message;
 }
@@ -66,6 +67,7 @@ TEST_F(DatabaseTest, WhatWasWrittenIsThereAfterReopening) {
     ASSERT_EQ(s.unfinished.size(), 1u);
     auto g = generation();
     g.tokens = {10, 11, 12};
+    g.mu = 8.25f;
     EXPECT_EQ(s.unfinished[0], g);
     EXPECT_EQ(*d->unfinished(), std::vector<std::string>{"ses_1"});
     EXPECT_FALSE(d->load("ses_none")->has_value());
@@ -213,6 +215,21 @@ TEST_F(DatabaseTest, TheDirectoryBelongsToOneEngine) {
     EXPECT_TRUE(data_lock::take(dir_ / "data").ok());
     std::ofstream(dir_ / "plain") << "x";
     EXPECT_EQ(data_lock::take(dir_ / "plain").error().code, errc::io);
+}
+
+TEST_F(DatabaseTest, AFileOfTheFirstSchemaIsBroughtUpToDate) {
+    fill(*open());
+    sqlite3* raw = nullptr;
+    ASSERT_EQ(sqlite3_open((dir_ / "troupe.db").c_str(), &raw), SQLITE_OK);
+    ASSERT_EQ(sqlite3_exec(raw, "ALTER TABLE journal DROP COLUMN mu; PRAGMA user_version=1", nullptr, nullptr, nullptr),
+        SQLITE_OK);
+    sqlite3_close(raw);
+    for (int opened = 0; opened < 2; ++opened) {
+        const auto r = open()->load("ses_1");
+        ASSERT_TRUE(r.ok() && r->has_value());
+        EXPECT_EQ((*r)->unfinished.at(0).tokens, (std::vector<std::int32_t>{10, 11, 12}));
+        EXPECT_EQ((*r)->unfinished.at(0).mu, 0.0f);
+    }
 }
 
 }  // namespace
