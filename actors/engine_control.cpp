@@ -32,8 +32,12 @@ void engine_impl::desk(std::function<void(caf::event_based_actor*, const engine_
     if (!closed_) caf::anon_send(desk_, desk_task{std::move(run), actors_});
 }
 
-health_report engine_impl::with_persistence(health_report h) const {
+health_report engine_impl::as_a_whole(health_report h) const {
     const std::lock_guard lock(facts_->mutex);
+    if (facts_->draining) {
+        h.status = "down";
+        h.reasons.push_back("draining: no new work is taken");
+    }
     if (facts_->persistence.empty()) return h;
     h.reasons.push_back("persistence: " + facts_->persistence);
     if (h.status == "ok" || h.status == "sleeping") h.status = "degraded";
@@ -44,12 +48,12 @@ void engine_impl::health(reply<health_report> reply_to) {
     answer<health_report> done(std::move(reply_to));
     desk([this, done](caf::event_based_actor* self, const engine_actors& a) {
         self->request(a.supervisor, health_timeout, health_atom::value)
-            .then([this, done](const health_report& h) { done(with_persistence(h)); },
+            .then([this, done](const health_report& h) { done(as_a_whole(h)); },
                 [this, done](const caf::error&) {
                     health_report h;
                     h.status = "down";
                     h.reasons = {"the supervisor does not answer"};
-                    done(with_persistence(h));
+                    done(as_a_whole(h));
                 });
     });
 }
@@ -193,6 +197,10 @@ void engine_impl::admin(std::string action, reply<std::string> reply_to) {
             self->request(a.scheduler, limits::actor_request_timeout, compact_atom::value)
                 .then([done](const std::string& text) { done(text); }, pass_error(done));
         } else {
+            {
+                const std::lock_guard lock(facts_->mutex);
+                facts_->draining = true;
+            }
             caf::anon_send(a.scheduler, drain_atom::value);
             caf::anon_send(a.gateway, gateway_drain{[done] { done(std::string(R"({"drained":true})")); }});
         }

@@ -42,6 +42,7 @@ struct engine_facts {
     caf::actor tokenizer, store;               ///< the gateway's latest, for the desk
     std::string persistence;                   ///< why persistence is degraded; empty: it is not
     bool told_degraded = false;
+    bool draining = false;      ///< an operator asked for it
     start_callbacks callbacks;  ///< emptied by the first call
     std::map<std::string, std::uint64_t> restarts_counted;
 };
@@ -101,9 +102,11 @@ class engine_impl final : public engine, public session_port, public engine_port
     void executor_started(result<executor_info> info);
     void join_facts();
     void fail_start(error e);
+    std::optional<error> unknown_model(const session_settings& settings) const;
     void health_changed(const health_report& h);
     void count_restarts();
-    health_report with_persistence(health_report h) const;
+    health_report as_a_whole(
+        health_report h) const;  ///< the executor's health, with what else keeps the engine from serving
     model_card card(const text_model& text) const;
     caf::actor tokenizer() const;
     caf::actor store() const;

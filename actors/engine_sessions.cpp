@@ -1,5 +1,6 @@
 // The engine as session_port: every call becomes a command to the gateway.
 #include "actors/engine_impl.hpp"
+#include "core/ports.hpp"
 
 namespace troupe::actors {
 
@@ -10,7 +11,16 @@ void engine_impl::ask(std::string session, command_body body) {
         actors_.gateway, client_command{std::move(session), std::make_shared<command_body>(std::move(body))});
 }
 
+std::optional<error> engine_impl::unknown_model(const session_settings& settings) const {
+    if (settings.model.empty()) return std::nullopt;
+    const std::lock_guard lock(facts_->mutex);
+    // While it loads nobody can say; the first message will.
+    if (!facts_->text || facts_->text->card.id == settings.model) return std::nullopt;
+    return no_such_model(settings.model);
+}
+
 void engine_impl::create(std::string title, session_settings settings, reply<session_view> done) {
+    if (auto e = unknown_model(settings)) return done(std::move(*e));
     ask({}, command::create{std::move(title), std::move(settings), answer(std::move(done))});
 }
 
@@ -24,6 +34,7 @@ void engine_impl::get(std::string session, reply<snapshot_event> done) {
 
 void engine_impl::update(std::string session, std::optional<std::string> title,
     std::optional<session_settings> settings, reply<session_view> done) {
+    if (auto e = settings ? unknown_model(*settings) : std::nullopt) return done(std::move(*e));
     ask(std::move(session), command::update{std::move(title), std::move(settings), answer(std::move(done))});
 }
 

@@ -1,5 +1,7 @@
 #include "core/requests.hpp"
 
+#include "core/result.hpp"
+
 namespace troupe {
 
 generation_params overlay(const generation_params& base, const generation_params& over) {
@@ -9,6 +11,10 @@ generation_params overlay(const generation_params& base, const generation_params
     });
     if (!over.template_kwargs.empty()) r.template_kwargs = over.template_kwargs;
     return r;
+}
+
+error no_such_model(const std::string& name) {
+    return fail(errc::model_not_found, "there is no model '" + name + "'; /v1/models lists them", "model");
 }
 
 }  // namespace troupe

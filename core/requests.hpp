@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.hpp"
+
 namespace troupe {
 
 /// A bias that bans: finite, so that it can be stored as JSON; no logit outweighs it.
@@ -120,5 +122,8 @@ struct completion_request {
     pooling pool = pooling::none;          ///< embedding
     std::string prompt_name = "messages";  ///< what the wire format calls the prompt, for errors
 };
+
+/// model_not_found for a name that is not the loaded model's.
+error no_such_model(const std::string& name);
 
 }  // namespace troupe

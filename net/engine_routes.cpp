@@ -57,7 +57,7 @@ void one_model(services& s, exchange_ptr x, const captures& c) {
         for (const auto& card : cards)
             if (card.id == id) return x->respond(json_response(json::serialize(model_json(card))));
         x->respond(error_response(
-            fail(errc::model_not_found, "there is no model '" + id + "'; /v1/models lists them", "model")));
+            no_such_model(id)));
     }));
 }
 

@@ -28,6 +28,11 @@ bool printable_id(std::string_view id) {
            std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
+bool plainly_chunked(const http::request<http::string_body>& head) {
+    return head.count(http::field::transfer_encoding) == 1 && head.count(http::field::content_length) == 0 &&
+           beast::iequals(head[http::field::transfer_encoding], "chunked");
+}
+
 class http_connection;
 
 /// The exchange the routes see. Outlives the connection harmlessly.
@@ -105,6 +110,9 @@ class http_connection final : public connection {
         if (!x) {
             if (!writing_) drop();
         } else if (streaming_) {
+            if (!stream_ended_)  // its answer goes on after the restart; this reader is told why nothing more comes
+                stream_write(x, "data: " + error_object(fail(errc::shutting_down, "the server is shutting down")) +
+                                    "\n\ndata: [DONE]\n\n");
             stream_finish(x);
         } else if (!writing_) {
             x->respond(error_response(fail(errc::shutting_down, "the server is shutting down")));
@@ -215,6 +223,10 @@ class http_connection final : public connection {
         const auto& access = context_.routes.context().access;
         if (head.count(http::field::host) != 1 || !access.host_allowed(std::string(head[http::field::host])))
             return fail(errc::forbidden, "this Host is not allowed (--allowed-host)");
+        if (head.count(http::field::origin) > 1) return fail(errc::forbidden, "more than one Origin");
+        // Of a body whose coding is unknown nobody can say where it ends (RFC 9112, 6.3).
+        if (head.count(http::field::transfer_encoding) > 0 && !plainly_chunked(head))
+            return fail(errc::invalid_request, "the only Transfer-Encoding is 'chunked', without Content-Length");
         const bool has_body = parser_->chunked() || parser_->content_length().value_or(0) > 0;
         if (!has_body || !access.keys_set()) return std::nullopt;
         const std::string authorization(head[http::field::authorization]), direct(head["x-api-key"]);

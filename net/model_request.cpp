@@ -23,7 +23,7 @@ void with_model(services& s, const exchange_ptr& x,
 result<std::string> model_named(const model_cards& cards, const std::string& name) {
     if (name.empty()) return cards.front().id;
     if (std::none_of(cards.begin(), cards.end(), [&](const model_card& c) { return c.id == name; }))
-        return fail(errc::model_not_found, "there is no model '" + name + "'; /v1/models lists them", "model");
+        return no_such_model(name);
     return name;
 }
 

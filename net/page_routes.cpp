@@ -40,6 +40,14 @@ void add_page_routes(std::vector<route>& routes) {
     };
     for (const auto* pattern : {"/web/{}", "/web/{}/{}", "/web/{}/{}/{}"})
         routes.push_back({"GET", pattern, by_path, true});
+    routes.push_back({"GET", "/ws",  // an upgrade does not come here
+        [](services&, exchange_ptr x, const captures&) {
+            auto r = error_response(fail(errc::invalid_request, "/ws is a WebSocket: it needs an upgrade"));
+            r.status = 426;
+            r.headers.emplace_back("Upgrade", "websocket");
+            x->respond(std::move(r));
+        },
+        true});
     routes.push_back({"GET", "/favicon.ico",
         [](services&, exchange_ptr x, const captures&) {
             if (const auto* a = find_asset("/web/icon.svg")) return serve_asset(x, *a);

@@ -30,6 +30,13 @@ std::string decode(std::string_view text, bool plus_is_space) {
 url_target split_target(std::string_view target) {
     url_target u;
     target = target.substr(0, target.find('#'));
+    // The absolute form (RFC 9112, 3.2.2): what it says of the host is checked through the Host field.
+    for (const std::string_view scheme : {"http://", "https://"})
+        if (target.starts_with(scheme)) {
+            const auto slash = target.find('/', scheme.size());
+            target = slash == std::string_view::npos ? std::string_view("/") : target.substr(slash);
+            break;
+        }
     const auto question = target.find('?');
     u.path = decode(target.substr(0, question), false);
     if (question == std::string_view::npos) return u;

@@ -30,6 +30,9 @@ struct generation_request {
 
 enum class phase : std::uint8_t { queued, prefill, decode, ending, evicting };
 
+/// A request whose executors die this soon after its last death is not cleared by the token or two it made in between.
+inline constexpr std::int64_t tokens_to_clear = 4;
+
 struct entry {
     generation_request request;
     std::uint64_t arrival = 0;  ///< its place: kept over preemption and restart
@@ -61,8 +64,8 @@ struct entry {
     int preemptions = 0, voids = 0;
     bool waited_for_twin = false;
 
-    /// Executor deaths in steps that computed one and the same stretch [death_begin, death_end) of it; over once that
-    /// stretch was computed.
+    /// Executor deaths in steps that computed the stretch [death_begin, death_end) of it, or what follows at once; over
+    /// when tokens_to_clear more than that stretch were computed.
     int deaths = 0, deaths_alone = 0;
     std::int64_t death_begin = 0, death_end = 0;
 

@@ -62,7 +62,7 @@ void scheduler_policy::interrupt(entry& e, steady_time now) {
 }
 
 /// Suspects are the rows of the plan that had started, not everything in flight. A request at fault dies of the same
-/// tokens each time, however its prompt is cut.
+/// tokens each time, however its prompt is cut, or a step or two further on.
 void scheduler_policy::suspect_started(std::uint64_t plan_started) {
     const auto plan =
         std::find_if(in_flight_.begin(), in_flight_.end(), [&](const sent_plan& p) { return p.id == plan_started; });
@@ -72,10 +72,10 @@ void scheduler_policy::suspect_started(std::uint64_t plan_started) {
         if (!e || e->seq != row.seq || e->is == phase::ending) continue;
         const std::int64_t begin = std::max<std::int64_t>(e->death_begin, row.pos);
         const std::int64_t end = std::min<std::int64_t>(e->death_end, row.pos + row.n);
-        const bool again = e->deaths > 0 && begin < end;
-        if (!again) e->deaths = e->deaths_alone = 0;  // it died of something else this time
-        e->death_begin = again ? begin : row.pos;
-        e->death_end = again ? end : row.pos + row.n;
+        if (begin >= end + tokens_to_clear) e->deaths = e->deaths_alone = 0;  // it died of something else this time
+        const bool same = e->deaths > 0 && begin < end;
+        e->death_begin = same ? begin : row.pos;
+        e->death_end = same ? end : row.pos + row.n;
         ++e->deaths;
         e->deaths_alone += plan->rows.size() == 1;
     }

@@ -95,7 +95,7 @@ void scheduler_policy::row_done(const sent_row& sent, const row_result* r, stead
 void scheduler_policy::row_ok(entry& e, const sent_row& sent, const row_result& r, steady_time now) {
     e.kv_ok = sent.pos + sent.n;
     e.voids = 0;
-    if (e.deaths > 0 && e.kv_ok >= e.death_end) e.deaths = e.deaths_alone = 0;
+    if (e.deaths > 0 && e.kv_ok >= e.death_end + tokens_to_clear) e.deaths = e.deaths_alone = 0;
     if (!e.first_token) {
         e.prompt_scores += r.prompt_scores;
         const bool last = sent.sample, due = !e.told_progress || now - *e.told_progress >= progress_every;

@@ -45,13 +45,12 @@ void answer_run::add_delta(step& s, answer_text::piece piece) {
         text_.n_tokens(), std::move(piece.ids)});
 }
 
-answer_run::step answer_run::resume(const std::vector<token_id>& journal, bool numerics_changed) {
+answer_run::step answer_run::resume(const std::vector<token_id>& journal) {
     CHECK(echoed_, "stored answers have no echo");
     step s;
     std::vector<accepted_token> tokens;
     for (auto id : journal) tokens.push_back({id});
     add_delta(s, text_.feed(tokens));
-    if (numerics_changed) s.events.emplace_back(generation_resumed{message(), 0, true});
     s.stop_at = text_.stopped_at();
     return s;
 }

@@ -40,7 +40,7 @@ class answer_run {
     explicit answer_run(answer_setup setup);
 
     /// Goes on where a journal ends: its text comes as one delta from offset 0.
-    step resume(const std::vector<token_id>& journal, bool numerics_changed);
+    step resume(const std::vector<token_id>& journal);
     step on(const generation_position& x);
     step on(const prompt_progress& x);
     step on(const generation_tokens& x);

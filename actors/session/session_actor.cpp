@@ -58,6 +58,8 @@ std::optional<error> session_core::cannot_start() const {
         e.retry_after_ms = 1000;
         return e;
     }
+    if (const auto& wanted = info_.settings.model; !wanted.empty() && wanted != setup_.peers.model->name)
+        return no_such_model(wanted);
     return {};
 }
 
@@ -251,6 +253,8 @@ std::shared_ptr<snapshot_event> session_core::snapshot() const {
 }
 
 void session_core::answer_snapshot(const snapshot_request& q) {
+    // Without the vocabulary the journal cannot be read: what a client saw before the restart would be missing.
+    if (!unfinished_.empty() && !setup_.peers.model) return held_snapshots_.push_back(q.token);
     self_->send(setup_.gateway, snapshot_ready{info_.id, q.token, snapshot()});
 }
 
@@ -260,6 +264,8 @@ void session_core::peers_changed(const session_peers& p) {
     // What the dead store had not acknowledged is written again; writes are idempotent.
     if (new_store) out_.each_unsettled([this](const out_item& i) { send_write(i); });
     resume_unfinished();
+    if (setup_.peers.model)
+        for (const auto token : std::exchange(held_snapshots_, {})) answer_snapshot({token});
 }
 
 void session_core::became_idle() {

@@ -129,6 +129,7 @@ class session_core {
     conversation tree_;      // as published
     std::string next_leaf_;  // as written
     std::vector<stored_generation> unfinished_;
+    std::vector<std::uint64_t> held_snapshots_;  // tokens of requests that wait for the model's vocabulary
     phase phase_ = phase::idle;
     std::optional<answer_plan> plan_;
     /// A user's message between its acceptance and its publication: the same id may come again.

@@ -9,7 +9,7 @@ void describe_up(const health_facts& f, health_report& r) {
         r.reasons.push_back("the executor does not answer");
     } else if (f.device_lost) {
         r.status = "degraded";
-        r.reasons.push_back("the device was lost and is back: " + f.last_fault);
+        r.reasons.push_back("the device was lost and is back");
     } else {
         r.status = "ok";
     }

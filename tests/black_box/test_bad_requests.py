@@ -158,6 +158,11 @@ class BadRequests(ServerCase):
         _, _, answer = self.server.request("POST", "/v1/chat/completions", {"messages": messages, "max_tokens": 1})
         self.assertGreater(answer["usage"]["prompt_tokens"], 15)
 
+    def test_unknown_model_of_a_session(self):
+        for method, path in (("POST", "/v1/sessions"), ("PATCH", "/v1/sessions/" + self.server.request("POST", "/v1/sessions", {})[2]["id"])):
+            status, _, body = self.server.request(method, path, {"settings": {"model": "nope"}})
+            self.assertEqual((status, body["error"]["code"], body["error"]["param"]), (404, "model_not_found", "model"), method)
+
 
 if __name__ == "__main__":
     unittest.main()

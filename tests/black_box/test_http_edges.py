@@ -46,6 +46,26 @@ class HttpEdges(ServerCase):
         self.assertNotIn(b"chunked", head.lower())
         self.assertTrue(text.endswith(b"data: [DONE]\n\n"), text[-60:])
 
+    def test_other_transfer_codings_are_refused_and_nothing_behind_them_is_run(self):
+        for coding in (b"gzip", b"identity", b"chunked, gzip"):
+            data = raw_exchange(self.server, b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: " + coding + b"\r\n\r\n"
+                                + GET % b"Connection: close\r\n")
+            self.assertEqual(data.count(b"HTTP/1.1 "), 1, coding)
+            self.assertIn(b"HTTP/1.1 400", data)
+
+    def test_two_origins_are_refused(self):
+        data = raw_exchange(self.server, GET % b"Origin: http://evil.example\r\nOrigin: http://localhost\r\nConnection: close\r\n")
+        self.assertIn(b"HTTP/1.1 403", data)
+
+    def test_absolute_form(self):
+        data = raw_exchange(self.server, b"GET http://localhost/health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        self.assertIn(b"HTTP/1.1 200", data)
+
+    def test_ws_without_an_upgrade(self):
+        self.assertEqual(self.server.request("GET", "/ws")[0], 426)
+        status, headers, _ = self.server.request("POST", "/ws", "{}")
+        self.assertEqual((status, headers["Allow"]), (405, "GET"))
+
     def test_half_closed_clients_get_their_answer(self):
         for _ in range(5):
             with self.connect() as s:

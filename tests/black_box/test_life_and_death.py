@@ -1,4 +1,5 @@
 """Start, health, faults, shutdown: what the operator sees."""
+import json
 import os
 import signal
 import subprocess
@@ -20,6 +21,22 @@ class LifeAndDeath(unittest.TestCase):
         self.assertEqual(server.stop(10), 0)
         wait_until(lambda: not alive(executor), 5, what="the executor to be gone")
         wait_until(lambda: s.closed, 5, what="the socket to be closed")
+
+    def test_a_session_stream_says_why_it_ends(self):
+        server = Server()
+        session = server.request("POST", "/v1/sessions", {})[2]["id"]
+        c = server.connection()
+        c.request("POST", f"/v1/sessions/{session}/messages", json.dumps({"content": "Write a very long story.", "params": {"max_tokens": 4000, "ignore_eos": True}}),
+                  {"Content-Type": "application/json"})
+        r = c.getresponse()
+        while b'"delta"' not in r.readline():
+            pass
+        server.process.send_signal(signal.SIGTERM)
+        rest = r.read().decode()
+        self.assertEqual(server.stop(), 0)
+        *_, error, done = [line for line in rest.splitlines() if line.startswith("data: ")]
+        self.assertEqual(json.loads(error[6:])["error"]["code"], "shutting_down")
+        self.assertEqual(done, "data: [DONE]")
 
     def test_executor_dies_with_the_front(self):
         server = Server()
@@ -68,6 +85,15 @@ class LifeAndDeath(unittest.TestCase):
             self.assertEqual(server.request("POST", "/admin/faults", {"kind": "crash"})[0], 403)
             self.assertEqual(server.request("POST", "/admin/executor/restart")[0], 200)
             server.wait_healthy()
+
+    def test_drained_is_not_healthy(self):
+        with Server() as server:
+            self.assertEqual(server.request("POST", "/admin/drain")[0], 200)
+            status, _, body = server.request("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi."}]})
+            self.assertEqual((status, body["error"]["code"]), (503, "shutting_down"))
+            status, body = server.health()
+            self.assertEqual((status, body["status"]), (503, "down"))
+            self.assertIn("draining", " ".join(body["reasons"]))
 
     def test_exit_codes(self):
         def run(*words, **kwargs):

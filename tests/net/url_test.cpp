@@ -21,5 +21,10 @@ TEST(url, malformed_escapes_stay) {
     EXPECT_EQ(split_target("/a+b").path, "/a+b");
 }
 
+TEST(url, absolute_form) {
+    EXPECT_EQ(split_target("http://localhost:8080/health?x=1").path, "/health");
+    EXPECT_EQ(split_target("https://localhost").path, "/");
+}
+
 }  // namespace
 }  // namespace troupe::net

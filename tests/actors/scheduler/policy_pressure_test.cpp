@@ -306,6 +306,32 @@ TEST(Policy, RepeatedDeathsFindTheCulpritAndTheOthersGoOn) {
     EXPECT_EQ(b.policy.counters().poisoned, 1u);
 }
 
+TEST(Policy, APoisonThatMakesATokenInEachLifeIsFoundToo) {
+    policy_bench b(settings(8));
+    b.up();
+    const auto prompt = tokens_from(300, 50);
+    ASSERT_TRUE(b.submit(1, prompt, 30).ok());
+    ASSERT_TRUE(b.submit(2, tokens_from(100, 60), 30).ok());
+    int deaths = 0, steps_of_2 = 0;
+    for (b.send(); !b.policy.idle() && deaths < 20; b.send()) {
+        ASSERT_FALSE(b.sent.empty());
+        const plan next = b.sent.front();
+        const bool in_it = std::any_of(next.rows.begin(), next.rows.end(), [&](const plan_row& r) {
+            return b.policy.entries().contains(2) && r.seq == b.policy.entries().at(2)->seq;
+        });
+        if (in_it && ++steps_of_2 % 2 == 0) {  // every second step that computes it kills
+            ++deaths;
+            b.down("crash", next.id);
+            b.up();
+            continue;
+        }
+        b.step();
+    }
+    EXPECT_LE(deaths, 5);
+    EXPECT_EQ(b.end(2).err.code, errc::executor_poisoned);
+    EXPECT_EQ(b.got[1], answer_of(prompt, 30));
+}
+
 TEST(Policy, KillsFromOutsideMakeNobodyASuspect) {
     policy_bench b(settings());
     b.up();

@@ -48,6 +48,8 @@ struct recording_client final : client_port {
             if (const auto* d = std::get_if<delta_event>(&t.e->payload)) {
                 EXPECT_EQ(d->offset, r.size());
                 r += d->text;
+            } else if (const auto* s = std::get_if<snapshot_event>(&t.e->payload); s && s->generating) {
+                r = s->generating->text;
             }
         return r;
     }
