@@ -45,7 +45,8 @@ void answer_run::add_delta(step& s, answer_text::piece piece) {
         text_.n_tokens(), std::move(piece.ids)});
 }
 
-answer_run::step answer_run::resume(const std::vector<token_id>& journal) {
+answer_run::step answer_run::resume(const std::vector<token_id>& journal, bool numerics_changed) {
+    numerics_changed_ = numerics_changed;
     CHECK(echoed_, "stored answers have no echo");
     step s;
     std::vector<accepted_token> tokens;
@@ -76,6 +77,7 @@ answer_run::step answer_run::on(const generation_tokens& x) {
         for (const auto& t : x.tokens) row.tokens.push_back(t.id);
         s.records.emplace_back(std::move(row));
     }
+    if (std::exchange(numerics_changed_, false)) s.events.emplace_back(generation_resumed{message(), 0, true});
     if (!x.embedding.empty()) s.events.emplace_back(embedding_ready{message(), x.embedding});
     echo_first(s, x.prompt_scores);
     add_delta(s, text_.feed(x.tokens));

@@ -39,8 +39,9 @@ class answer_run {
 
     explicit answer_run(answer_setup setup);
 
-    /// Goes on where a journal ends: its text comes as one delta from offset 0.
-    step resume(const std::vector<token_id>& journal);
+    /// Goes on where a journal ends: its text comes as one delta from offset 0. That the numerics changed is said when
+    /// the first token made with the new ones comes.
+    step resume(const std::vector<token_id>& journal, bool numerics_changed);
     step on(const generation_position& x);
     step on(const prompt_progress& x);
     step on(const generation_tokens& x);
@@ -63,6 +64,7 @@ class answer_run {
     answer_text text_;
     std::string content_;
     bool echoed_ = false;
+    bool numerics_changed_ = false;
     bool stop_requested_ = false;
     bool over_ = false;
 };

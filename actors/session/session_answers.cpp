@@ -234,12 +234,10 @@ void session_core::resume_unfinished() {
     plan_ = std::move(p);
     start_run();
     const bool same_model = g.model_hash == setup_.peers.model->hash;
-    auto s = run_->resume(g.tokens);
+    auto s = run_->resume(g.tokens, g.numerics_id != setup_.peers.model->numerics_id);
     const auto stopped = std::exchange(s.stop_at, {});
     take(std::move(s));
     for (const auto token : std::exchange(held_snapshots_, {})) answer_snapshot({token});
-    if (setup_.resume && same_model && g.numerics_id != setup_.peers.model->numerics_id)
-        emit({}, {generation_resumed{g.message, 0, true}});
     const auto n = static_cast<std::int64_t>(g.tokens.size());
     const bool full = n >= plan_->resolved.sequence.max_tokens;
     if (setup_.resume && same_model && !stopped && !full) return submit();

@@ -103,11 +103,15 @@ TEST(AnswerRun, AnErrorKeepsTheText) {
 
 TEST(AnswerRun, ResumesFromTheJournalWithTheSameText) {
     answer_run run(setup());
-    const auto s = run.resume({'H', 'e'});
+    const auto s = run.resume({'H', 'e'}, true);
     ASSERT_EQ(s.events.size(), 1u);
     EXPECT_TRUE(s.records.empty());
     EXPECT_EQ(std::get<delta_event>(s.events[0]).text, "He");
-    EXPECT_EQ(only<delta_event>(run.on(tokens(2, "y"))).offset, 2u);
+    const auto next = run.on(tokens(2, "y"));
+    ASSERT_EQ(next.events.size(), 2u);
+    EXPECT_TRUE(std::get<generation_resumed>(next.events[0]).numerics_changed);
+    EXPECT_EQ(std::get<delta_event>(next.events[1]).offset, 2u);
+    EXPECT_EQ(run.on(tokens(3, "!")).events.size(), 1u) << "said once";
 }
 
 TEST(AnswerRun, EchoStandsBeforeTheAnswerWithItsLogprobs) {
