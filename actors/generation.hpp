@@ -9,10 +9,18 @@
 #include "actors/plan.hpp"
 #include "core/error.hpp"
 #include "core/events.hpp"
+#include "model/tools/call_format.hpp"
 
 namespace troupe::actors {
 
 using generation_id = std::uint64_t;  ///< made by the gateway, unique in this process
+
+/// How an answer that may call tools is written and read.
+struct call_rules {
+    model::call_style style = model::call_style::unknown;  ///< unknown: no tools
+    std::vector<std::string> names;
+    std::string grammar;
+};
 
 struct generation_position {
     generation_id id = 0;

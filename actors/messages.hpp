@@ -33,7 +33,7 @@ template <class I> typename I::result_type inspect(I& f, sequence_params& x) {
         x.dynatemp_range, x.dynatemp_exponent, x.dry_multiplier, x.dry_base, x.mirostat_tau, x.mirostat_eta, x.top_k,
         x.penalty_last_n, x.n_logprobs, x.choice, x.min_keep, x.dry_allowed_length, x.dry_last_n, x.mirostat,
         x.dry_breakers, x.seed, x.bias_ids, x.bias_values, x.end_tokens, x.min_tokens, x.max_tokens, x.prompt_logprobs,
-        x.post_sampling_logprobs, x.pool);
+        x.post_sampling_logprobs, x.pool, x.grammar);
 }
 template <class I> typename I::result_type inspect(I& f, sequence_open& x) {
     return f(caf::meta::type_name("sequence_open"), x.id, x.tokens, x.n_prompt, x.params, x.watch_text, x.mu);
@@ -55,7 +55,7 @@ template <class I> typename I::result_type inspect(I& f, logprob_entry& x) {
 }
 template <class I> typename I::result_type inspect(I& f, row_result& x) {
     return f(caf::meta::type_name("row_result"), x.seq, x.pos, x.n, x.status, x.sampled, x.token, x.logprob, x.top,
-        x.ended, x.mu, x.prompt_scores, x.embedding);
+        x.ended, x.complete, x.mu, x.prompt_scores, x.embedding);
 }
 template <class I> typename I::result_type inspect(I& f, plan_result& x) {
     return f(caf::meta::type_name("plan_result"), x.epoch, x.plan, x.rows, x.step_us, x.ops_ok);
@@ -127,12 +127,22 @@ struct render_chat {
     std::vector<chat_message> messages;
     std::string template_kwargs;
     bool add_generation_prompt = true;
+    std::string tools;        ///< JSON list; empty: none
+    std::string tool_choice;  ///< auto, required or a tool's name
+    bool parallel_tool_calls = true;
 };
 struct rendered_chat {
     std::shared_ptr<const std::vector<token_id>> ids;
     std::string text;
+    call_rules calls;
 };
-// (render_chat) -> rendered_chat ; (encode_atom, std::string text, bool add_special, bool parse_special) -> ids
+/// What an answer must be -> GBNF as std::string, or the error that goes to the client.
+struct constrain_output {
+    std::optional<std::string> grammar, json_schema;
+    std::string field;  ///< of the request
+};
+// (render_chat) -> rendered_chat ; (constrain_output) -> std::string ; (encode_atom, std::string text, bool
+// add_special, bool parse_special) -> ids
 
 // ---- store
 // ------------------------------------------------------------------------------------------------------------- Defined
@@ -191,5 +201,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::generation_moving)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::generation_finished)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::render_chat)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::rendered_chat)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::constrain_output)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::health_report)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::fault_spec)

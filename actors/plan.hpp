@@ -29,6 +29,7 @@ struct sequence_params {
     std::vector<token_id> end_tokens;  ///< ids that end the generation; empty with ignore_eos
     std::int64_t min_tokens = 0;       ///< end tokens are banned before this many
     std::int64_t max_tokens = 0;       ///< generated tokens, those before a resume included
+    std::string grammar;               ///< GBNF that the generated text follows; empty: any text
     bool prompt_logprobs = false;      ///< echo + logprobs: log-probabilities of the prompt's tokens
     bool post_sampling_logprobs = false;
     pooling pool = pooling::none;  ///< not none: the sequence is embedded, nothing is sampled
@@ -82,8 +83,9 @@ struct plan {
 
 enum class row_status : std::uint8_t {
     ok,
-    void_row,    ///< not computed: the sequence had ended, was cancelled or is unknown
-    not_finite,  ///< logits not finite: nothing from pos on may be used
+    void_row,           ///< not computed: the sequence had ended, was cancelled or is unknown
+    not_finite,         ///< logits not finite: nothing from pos on may be used
+    constraint_failed,  ///< no token of the vocabulary goes on in the sequence's grammar, or it is too ambiguous
 };
 struct logprob_entry {
     token_id id = 0;
@@ -103,6 +105,7 @@ struct row_result {
     float logprob = 0;
     std::vector<logprob_entry> top;
     bool ended = false;         ///< an end token (not part of the text) or max_tokens was reached with this token
+    bool complete = false;      ///< the text is complete under its grammar and nothing can follow; ended, too
     float mu = 0;               ///< mirostat's, after this token
     std::string prompt_scores;  ///< packed token_score: of the prompt tokens this row predicts
     std::string embedding;      ///< packed floats: with the last row of an embedded sequence

@@ -79,6 +79,12 @@ struct token_logprobs {
     bool end = false;          ///< the end token: not part of the text
 };
 
+/// Part of a tool call: the first of a call has id and name, those after it more of the arguments.
+struct tool_call_delta {
+    int index = 0;  ///< of the call in this answer
+    std::string id, name, arguments;
+};
+
 struct delta_event {
     std::string message;
     std::uint64_t offset = 0;              ///< bytes of the message's text before this
@@ -87,6 +93,7 @@ struct delta_event {
     std::vector<token_logprobs> logprobs;  ///< only if asked for
     std::int64_t n_tokens = 0;      ///< tokens accepted so far in this generation, for timings_per_token and the like
     std::vector<std::int32_t> ids;  ///< of the tokens accepted since the delta before, if asked for
+    std::vector<tool_call_delta> calls;  ///< after the text
 };
 struct generation_paused {
     std::string message, reason;

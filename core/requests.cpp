@@ -9,6 +9,11 @@ generation_params overlay(const generation_params& base, const generation_params
     each_parameter([&](const char*, auto member) {
         if (over.*member) r.*member = over.*member;
     });
+    // One form of the answer takes the place of another.
+    if (over.grammar || over.json_schema) {
+        r.grammar = over.grammar;
+        r.json_schema = over.json_schema;
+    }
     if (!over.template_kwargs.empty()) r.template_kwargs = over.template_kwargs;
     return r;
 }

@@ -34,6 +34,9 @@ struct generation_params {
     std::optional<bool> ignore_eos;
     std::optional<std::int32_t> n_logprobs;   ///< of the chosen token and this many best ones
     std::optional<bool> post_sampling_probs;  ///< those after the sampling chain, in place of the raw distribution's
+    /// What the answer must be: GBNF, or a JSON schema (empty: expressly anything). At most one is given.
+    std::optional<std::string> grammar, json_schema;
+    std::optional<std::string> format_field;  ///< the request's field that gave it, for errors
     std::string template_kwargs;              ///< JSON object of extra template variables; empty: none
     bool operator==(const generation_params&) const = default;
 };
@@ -74,6 +77,9 @@ template <class F> void each_parameter(F&& f) {
     f("ignore_eos", &g::ignore_eos);
     f("n_logprobs", &g::n_logprobs);
     f("post_sampling_probs", &g::post_sampling_probs);
+    f("grammar", &g::grammar);
+    f("json_schema", &g::json_schema);
+    f("format_field", &g::format_field);
 }
 
 /// `over` where it says something, else `base`.
@@ -115,6 +121,9 @@ struct completion_request {
     bool echo = false;
     bool prompt_only = false;  ///< nothing is generated: max_tokens may be 0
     bool token_ids = false;    ///< deltas name their tokens
+    std::string tools;         ///< chat: OpenAI's list of tools as JSON; empty: none
+    std::string tool_choice;   ///< auto, required or the name of a tool, where there are tools
+    bool parallel_tool_calls = true;
     generation_params params;
     std::string session_id;
     std::string client_key;                ///< fairness and queue limits are per client

@@ -11,6 +11,7 @@
 #include "core/utf8.hpp"
 #include "net/event_json.hpp"
 #include "net/http_types.hpp"
+#include "net/output_format.hpp"
 #include "net/params.hpp"
 
 namespace troupe::net {
@@ -54,9 +55,9 @@ std::string template_extras(const json_object& message) {
     return extras.empty() ? extras : extras + "}";
 }
 
-result<completion_wire> read_common(const json_object& o, const param_rules& rules) {
+result<completion_wire> read_common(const json_object& o, const param_rules& rules, bool reads_tools) {
     completion_wire w;
-    TROUPE_TRYV(refuse_unbuilt(o));
+    TROUPE_TRYV(refuse_unbuilt(o, reads_tools));
     TROUPE_TRYV(check_ignored(o));
     TROUPE_TRY(w.n, read_choices(o));
     TROUPE_TRY(w.request.params, read_params(o, rules));
@@ -93,6 +94,21 @@ json::value logprob_json(double logprob) {
     return std::isfinite(logprob) ? json::value(logprob) : json::value(nullptr);
 }
 
+/// In a stream calls are told apart by their index; whole ones stand in order.
+json::object call_json(const tool_call_delta& c, bool with_index) {
+    json::object o;
+    if (with_index) o["index"] = c.index;
+    json::object function;
+    if (!c.id.empty()) {
+        o["id"] = c.id;
+        o["type"] = "function";
+        function["name"] = c.name;
+    }
+    function["arguments"] = c.arguments;
+    o["function"] = std::move(function);
+    return o;
+}
+
 }  // namespace
 
 result<std::vector<chat_message>> read_messages(const json_object& o) {
@@ -115,8 +131,9 @@ result<std::vector<chat_message>> read_messages(const json_object& o) {
 
 result<completion_wire> read_chat_request(const json_object& o, std::int64_t n_vocab) {
     param_rules rules{2, n_vocab, false};
-    TROUPE_TRY(auto w, read_common(o, rules));
+    TROUPE_TRY(auto w, read_common(o, rules, true));
     w.request.what = completion_request::kind::chat;
+    TROUPE_TRYV(read_tools(o, w.request));
     TROUPE_TRY(w.request.messages, read_messages(o));
     return w;
 }
@@ -124,7 +141,7 @@ result<completion_wire> read_chat_request(const json_object& o, std::int64_t n_v
 result<completion_wire> read_text_request(const json_object& o, std::int64_t n_vocab) {
     TROUPE_TRY(const auto echo, o.boolean("echo"));
     param_rules rules{2, n_vocab, echo.value_or(false), true};
-    TROUPE_TRY(auto w, read_common(o, rules));
+    TROUPE_TRY(auto w, read_common(o, rules, false));
     w.request.what = completion_request::kind::text;
     w.request.echo = echo.value_or(false);
     if (!w.request.params.max_tokens) w.request.params.max_tokens = 16;
@@ -219,8 +236,31 @@ json::value completion_writer::logprobs_json(const std::vector<token_logprobs>& 
         {"top_logprobs", std::move(tops)}, {"text_offset", std::move(offsets)}};
 }
 
+/// One chunk for each part of a call: id, name and no arguments first, then fragments.
+std::string completion_writer::call_frames(std::size_t part, const delta_event& d) const {
+    std::string frames;
+    for (const auto& c : d.calls) {
+        auto o = head();
+        json::object content{{"delta", {{"tool_calls", json::array{call_json(c, true)}}}}};
+        o["choices"] = json::array{choice(part, std::move(content), "")};
+        frames += frame(std::move(o));
+    }
+    return frames;
+}
+
+json::object completion_writer::message_json(const part_text& p) {
+    json::object message{{"role", "assistant"}, {"content", p.text}, {"refusal", nullptr}};
+    if (p.calls.empty()) return message;
+    if (p.text.empty()) message["content"] = nullptr;
+    json::array list;
+    for (const auto& c : p.calls) list.push_back(call_json(c, false));
+    message["tool_calls"] = std::move(list);
+    return message;
+}
+
 std::string completion_writer::chunk(std::size_t part, const delta_event& d) {
     std::string frames = begin(part);
+    if (!d.calls.empty() && d.text.empty() && d.logprobs.empty()) return frames + call_frames(part, d);
     auto o = head();
     json::object content;
     if (chat_)
@@ -230,7 +270,7 @@ std::string completion_writer::chunk(std::size_t part, const delta_event& d) {
     if (wants_logprobs_) content["logprobs"] = logprobs_json(d.logprobs, parts_[part].offset);
     o["choices"] = json::array{choice(part, std::move(content), "")};
     if (timings_per_token_) o["timings"] = json::object{{"predicted_n", d.n_tokens}};
-    return frames + frame(std::move(o));
+    return frames + frame(std::move(o)) + call_frames(part, d);
 }
 
 std::string completion_writer::progress(std::size_t part, const generation_progress& p) {
@@ -283,6 +323,12 @@ void completion_writer::collect(std::size_t part, const delta_event& d) {
     auto& p = parts_[part];
     p.text += d.text;
     p.logprobs.insert(p.logprobs.end(), d.logprobs.begin(), d.logprobs.end());
+    for (const auto& c : d.calls) {
+        if (!c.id.empty())
+            p.calls.push_back(c);
+        else if (!p.calls.empty())
+            p.calls.back().arguments += c.arguments;
+    }
 }
 
 std::string completion_writer::whole() const {
@@ -293,7 +339,7 @@ std::string completion_writer::whole() const {
         const auto& p = parts_[i];
         json::object content;
         if (chat_)
-            content["message"] = json::object{{"role", "assistant"}, {"content", p.text}, {"refusal", nullptr}};
+            content["message"] = message_json(p);
         else
             content["text"] = p.text;
         std::size_t offset = 0;

@@ -51,14 +51,17 @@ class completion_writer {
     struct part_text {
         std::string text, finish_reason;
         std::vector<token_logprobs> logprobs;
-        std::size_t offset = 0;  ///< characters before the next token
+        std::vector<tool_call_delta> calls;  ///< whole
+        std::size_t offset = 0;              ///< characters before the next token
         bool begun = false;
     };
     std::string begin(std::size_t part);
     boost::json::object head() const;
     boost::json::object choice(std::size_t part, boost::json::object content, std::string_view finish_reason) const;
     boost::json::object empty_content() const;
+    static boost::json::object message_json(const part_text& p);
     std::string frame(boost::json::object o) const;
+    std::string call_frames(std::size_t part, const delta_event& d) const;
     boost::json::value logprobs_json(const std::vector<token_logprobs>& list, std::size_t& offset) const;
 
     bool chat_, include_usage_, timings_per_token_, wants_logprobs_;

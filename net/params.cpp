@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/limits.hpp"
+#include "net/output_format.hpp"
 
 namespace troupe::net {
 namespace {
@@ -175,34 +176,31 @@ result<generation_params> read_params(const json_object& o, const param_rules& r
         p.template_kwargs = to_json(*kwargs);
     }
     TROUPE_TRY(p.post_sampling_probs, o.boolean("post_sampling_probs"));
+    TROUPE_TRYV(read_output_format(o, p));
     return p;
 }
 
-result<void> refuse_unbuilt(const json_object& o) {
+result<void> refuse_unbuilt(const json_object& o, bool reads_tools) {
     const auto refuse = [](std::string_view name) {
         return fail(
             errc::unsupported_parameter, fmt::format("'{}' is not available in this version", name), std::string(name));
     };
     for (const auto* name : {"tools", "functions"}) {
+        if (reads_tools && std::string_view(name) == "tools") continue;
         const auto e = o.find(name);
         simdjson::dom::array list;
         if (e && (e->get(list) || list.size() > 0)) return refuse(name);
     }
-    if (const auto e = o.find("tool_choice")) {
+    if (const auto e = o.find("tool_choice"); e && !reads_tools) {
         std::string_view choice;
         if (e->get(choice) || (choice != "none" && choice != "auto")) return refuse("tool_choice");
     }
-    for (const auto* name : {"grammar", "json_schema", "guided_json", "guided_regex", "structured_outputs",
-             "logit_processors", "audio", "suffix", "lora"}) {
+    for (const auto* name :
+        {"guided_regex", "guided_choice", "guided_grammar", "logit_processors", "audio", "suffix", "lora"}) {
         const auto e = o.find(name);
         simdjson::dom::array list;
         const bool off = e && !e->get(list) && list.size() == 0;
         if (e && !off) return refuse(name);
-    }
-    if (const auto e = o.find("response_format")) {
-        TROUPE_TRY(const auto format, json_object::from(*e, "'response_format'"));
-        TROUPE_TRY(const auto type, format.required_text("type"));
-        if (type != "text") return refuse("response_format");
     }
     return {};
 }

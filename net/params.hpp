@@ -17,8 +17,8 @@ struct param_rules {
 
 /// Reads the sampling and stopping fields of `o`; other fields are left alone.
 result<generation_params> read_params(const json_object& o, const param_rules& rules);
-/// unsupported_parameter for fields whose effect is not built yet (tools, response_format, grammar ...).
-result<void> refuse_unbuilt(const json_object& o);
+/// unsupported_parameter for fields whose effect is not built yet; tools, too, unless the caller reads them.
+result<void> refuse_unbuilt(const json_object& o, bool reads_tools = false);
 /// `n` (llama-server: n_cmpl), 1 if absent. unsupported_parameter for a `best_of` that is not the same.
 result<std::int32_t> read_choices(const json_object& o);
 /// unsupported_parameter for n > 1: where there is one answer.

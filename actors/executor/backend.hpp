@@ -9,6 +9,7 @@
 
 #include "actors/plan.hpp"
 #include "core/result.hpp"
+#include "model/grammar/token_trie.hpp"
 #include "model/kv_layout.hpp"
 #include "model/model.hpp"
 
@@ -35,6 +36,8 @@ class backend {
     /// See model::model::forward. At most info().max_rows rows.
     virtual void forward(const model::batch& b, float* logits, std::atomic<std::uint64_t>* progress) = 0;
     virtual bool all_finite(const float* x, std::int64_t n) const = 0;
+    /// The tokens' bytes, for grammars; null: this backend has no vocabulary. Thread-safe; the first call takes long.
+    virtual std::shared_ptr<const model::token_trie> vocabulary() const { return nullptr; }
     /// task(i, thread) for i in [0, n), thread in [0, info().n_threads); which thread runs a task is not fixed.
     virtual void parallel(std::int64_t n, const std::function<void(std::int64_t, int)>& task) = 0;
 };

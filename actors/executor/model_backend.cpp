@@ -1,6 +1,7 @@
 #include "actors/executor/model_backend.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <thread>
 
 #include "core/check.hpp"
@@ -65,6 +66,7 @@ class model_backend final : public backend {
                                                               .n_ctx = a.ctx,
                                                               .progress = progress}));
         TROUPE_TRYV(self->reserve_kv(a));
+        self->file_ = std::move(file);
         self->fill_info(a);
         return std::unique_ptr<backend>(std::move(self));
     }
@@ -85,6 +87,16 @@ class model_backend final : public backend {
         model_->forward(b, kv_->base(), logits, progress);
     }
     bool all_finite(const float* x, std::int64_t n) const override { return ops_.all_finite(x, n); }
+    std::shared_ptr<const model::token_trie> vocabulary() const override {
+        const std::lock_guard lock(vocabulary_mutex_);
+        if (vocabulary_) return vocabulary_;
+        const auto words = model::tokenizer::load(*file_);
+        if (words)
+            vocabulary_ = model::token_trie::of(**words);
+        else
+            log::error("vocabulary_not_read reason=\"{}\"", words.error().message);
+        return vocabulary_;
+    }
     void parallel(std::int64_t n, const std::function<void(std::int64_t, int)>& task) override {
         if (n == 1) return task(0, 0);
         threads_.run(n, [&](std::int64_t i, int thread) { task(i, thread); });
@@ -142,6 +154,9 @@ class model_backend final : public backend {
     kernels::pool threads_;
     std::unique_ptr<model::model> model_;
     std::unique_ptr<model::kv_memory> kv_;
+    std::shared_ptr<const model::model_file> file_;
+    mutable std::mutex vocabulary_mutex_;
+    mutable std::shared_ptr<const model::token_trie> vocabulary_;  ///< read when a grammar first asks for it
     std::int64_t n_ctx_ = 0;
     executor_info info_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <future>
 #include <limits>
 #include <thread>
 
@@ -148,9 +149,32 @@ void plan_runner::open(const sequence_open& o) {
     // An id outside the vocabulary has no embedding: the sequence fails like one whose numbers went wrong.
     s.failed = std::any_of(s.tokens.begin(), s.tokens.end(), [&](token_id t) { return t < 0 || t >= n_vocab_; });
     if (s.failed) log::error("sequence_refused seq={} reason=token_out_of_range", o.id);
+    if (!s.params.grammar.empty() && !s.failed) {
+        const auto opened = open_grammar(s);
+        if (!opened) log::error("grammar_refused seq={} reason=\"{}\"", o.id, opened.error().message);
+        s.stuck = !opened.ok();
+    }
     s.tokens.reserve(
         s.tokens.size() + static_cast<std::size_t>(std::clamp<std::int64_t>(o.params.max_tokens, 0, 4096)));
     sequences_.insert_or_assign(o.id, std::move(s));
+}
+
+/// The vocabulary's tree and the grammar are made beside the worker, whose counter goes on moving: a step that takes
+/// long here is not stuck.
+result<void> plan_runner::open_grammar(sequence& s) {
+    auto job = std::async(std::launch::async, [&]() -> result<std::shared_ptr<model::constraint>> {
+        const auto vocabulary = backend_.vocabulary();
+        if (!vocabulary) return fail(errc::constraint_failed, "this executor has no vocabulary");
+        return grammars_.get(s.params.grammar, vocabulary);
+    });
+    while (job.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready)
+        page_.progress.fetch_add(1, std::memory_order_relaxed);
+    TROUPE_TRY(auto grammar, job.get());
+    s.grammar.emplace(std::move(grammar));
+    for (auto i = static_cast<std::size_t>(s.n_prompt); i < s.tokens.size(); ++i) {
+        TROUPE_TRYV(s.grammar->accept(s.tokens[i]));
+    }
+    return {};
 }
 
 void plan_runner::run_ops(const plan& p, plan_result& r) {
@@ -394,10 +418,38 @@ void plan_runner::pool(const plan_row& row, const piece& part, row_result& r) co
     r.embedding = pack_floats(unit);
 }
 
+/// Fills s.allowed; where only an end token is, min_tokens does not ban it. False: nothing is allowed.
+bool plan_runner::constrain(sequence& s, const model::sampling_params*& sampling) {
+    if (s.stuck || !s.grammar->mask(s.allowed)) return false;
+    const auto may_end = s.grammar->accepting();
+    if (!may_end) return false;
+    if (!s.allowed.any()) sampling = &s.sampling;
+    for (const token_id end : s.params.end_tokens) s.allowed.assign(static_cast<std::size_t>(end), *may_end);
+    return s.allowed.any();
+}
+
+/// After a token that is text.
+void plan_runner::follow(sequence& s, token_id chosen, row_result& r) {
+    s.stuck = !s.grammar->accept(chosen).ok();
+    const auto done = s.grammar->accepting();
+    if (s.stuck || !done || !*done) return;
+    r.complete = s.grammar->mask(s.allowed).ok() && !s.allowed.any();
+    r.ended = s.ended = s.ended || r.complete;
+}
+
 void plan_runner::sample(sequence& s, const float* logits, row_result& r, int thread) {
-    const bool banned = s.n_generated() < s.params.min_tokens;
+    const bool constrained = !s.params.grammar.empty();
+    const auto* sampling = s.n_generated() < s.params.min_tokens ? &s.sampling_without_end : &s.sampling;
+    if (constrained && !constrain(s, sampling)) {
+        // A text that was complete when it was resumed, and that no end token may end, ends here.
+        const auto over = s.stuck ? result<bool>(false) : s.grammar->accepting();
+        r.complete = r.ended = s.ended = over && *over;
+        s.failed = !s.ended;
+        if (s.failed) r.status = row_status::constraint_failed;
+        return;
+    }
     auto chosen = samplers_[static_cast<std::size_t>(thread)].sample({logits, static_cast<std::size_t>(n_vocab_)},
-        banned ? s.sampling_without_end : s.sampling, s.tokens, static_cast<std::int64_t>(s.tokens.size()), s.mu);
+        *sampling, s.tokens, static_cast<std::int64_t>(s.tokens.size()), s.mu, constrained ? &s.allowed : nullptr);
     s.tokens.push_back(chosen.id);
     s.mu = chosen.mu;
     r.sampled = true;
@@ -407,8 +459,9 @@ void plan_runner::sample(sequence& s, const float* logits, row_result& r, int th
     r.mu = chosen.mu;
     const auto& ends = s.params.end_tokens;
     const bool full = static_cast<std::int64_t>(s.tokens.size()) >= backend_.info().n_ctx;
-    r.ended = s.ended =
-        std::find(ends.begin(), ends.end(), chosen.id) != ends.end() || s.n_generated() >= s.params.max_tokens || full;
+    const bool end = std::find(ends.begin(), ends.end(), chosen.id) != ends.end();
+    r.ended = s.ended = end || s.n_generated() >= s.params.max_tokens || full;
+    if (constrained && !end) follow(s, chosen.id, r);
 }
 
 }  // namespace troupe::actors

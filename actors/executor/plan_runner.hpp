@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "actors/executor/faults.hpp"
 #include "actors/executor/progress_page.hpp"
 #include "actors/plan.hpp"
+#include "model/grammar/constraint_cache.hpp"
 #include "model/sampling/sampler.hpp"
 
 namespace troupe::actors {
@@ -38,7 +40,10 @@ class plan_runner {
         std::vector<std::vector<model::block_id>> tables;  ///< one a layer group
         std::vector<double> pooled;                        ///< [n_embd], of an embedded sequence: the sum so far
         float mu = 0;                                      ///< mirostat's
+        std::optional<model::constraint_cursor> grammar;
+        model::token_mask allowed;  ///< scratch
         bool ended = false, failed = false, watched = false;
+        bool stuck = false;  ///< its grammar cannot be used or followed
         std::int64_t n_generated() const { return static_cast<std::int64_t>(tokens.size()) - n_prompt; }
     };
     /// A part of a row that runs in one pass.
@@ -53,6 +58,9 @@ class plan_runner {
     };
 
     void open(const sequence_open& o);
+    result<void> open_grammar(sequence& s);
+    bool constrain(sequence& s, const model::sampling_params*& sampling);
+    void follow(sequence& s, token_id chosen, row_result& r);
     void run_ops(const plan& p, plan_result& r);
     bool run_op(const kv_op& op);
     void run_rows(const plan& p, plan_result& r);
@@ -84,6 +92,7 @@ class plan_runner {
     std::vector<model::sampler> samplers_;  ///< one a thread
     std::unique_ptr<float[]> logits_;       ///< [max_logits_][n_vocab_]; pages come on first touch
     std::unique_ptr<float[]> hidden_;       ///< [max_rows_][n_embd_], from the first embedded sequence on
+    model::constraint_cache grammars_;
     std::unordered_map<sequence_id, sequence> sequences_;
     double row_tick_ns_ = 0;  ///< slowest time of a tick for each row of a pass, slowly forgotten
     bool nan_due_ = false, nan_watched_only_ = false;

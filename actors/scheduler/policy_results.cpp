@@ -77,6 +77,9 @@ void scheduler_policy::row_done(const sent_row& sent, const row_result* r, stead
         ++counters_.non_finite;
         e->publish = false;
         fail(*e, errc::non_finite_logits, "the model's output was not finite", now);
+    } else if (status == row_status::constraint_failed) {
+        fail(*e, errc::constraint_failed,
+            "the model's vocabulary cannot go on in the grammar here, or the grammar is too ambiguous", now);
     } else if (status == row_status::ok && sent.pos == e->kv_ok) {
         row_ok(*e, sent, *r, now);
     } else if (status == row_status::ok) {
@@ -148,7 +151,7 @@ void scheduler_policy::token_done(entry& e, const row_result& r, steady_time now
     if (first_of_run) kv_->checkpoint(e.kv);
     if (text || !out.prompt_scores.empty() || !out.embedding.empty()) notices_.push_back(std::move(out));
     if (end) e.end_token = accepted_token{r.token, r.logprob, r.top};
-    if (end)
+    if (end || r.complete)
         finish_entry(e, finish::stop, {}, now);
     else if (r.ended || e.known() >= e.limit)
         finish_entry(e, finish::length, {}, now);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/check.hpp"
+#include "core/ids.hpp"
 #include "core/utf8.hpp"
 
 namespace troupe::actors {
@@ -12,6 +13,7 @@ answer_run::answer_run(answer_setup setup)
     : setup_(std::move(setup)), text_(setup_.vocabulary, setup_.stop, setup_.logprobs, setup_.echo.size()),
       echoed_(setup_.echo.empty() && setup_.echo_ids.empty()) {
     if (setup_.ids) text_.keep_ids();
+    if (setup_.calls.style != model::call_style::unknown) calls_.emplace(setup_.calls.style, setup_.calls.names);
 }
 
 void answer_run::echo_first(step& s, const std::vector<token_score>& scores) {
@@ -38,11 +40,37 @@ void answer_run::align_echo(std::vector<token_logprobs>& entries) const {
     if (first->token.bytes.starts_with(' ') && !setup_.echo.starts_with(' ')) --first->n_chars;
 }
 
-void answer_run::add_delta(step& s, answer_text::piece piece) {
-    if (piece.empty()) return;
-    content_ += piece.text;
-    s.events.emplace_back(delta_event{message(), piece.offset, std::move(piece.text), 0, std::move(piece.logprobs),
-        text_.n_tokens(), std::move(piece.ids)});
+void answer_run::add_delta(step& s, answer_text::piece piece, bool last) {
+    if (piece.empty() && !(last && calls_)) return;
+    delta_event d{message(), piece.offset, std::move(piece.text), 0, std::move(piece.logprobs)};
+    d.n_tokens = text_.n_tokens();
+    d.ids = std::move(piece.ids);
+    if (calls_) split_calls(d, last);
+    content_ += d.text;
+    if (!d.text.empty() || !d.logprobs.empty() || !d.calls.empty() || !d.ids.empty())
+        s.events.emplace_back(std::move(d));
+}
+
+/// Calls leave the text: offsets count what stays.
+void answer_run::split_calls(delta_event& d, bool last) {
+    auto pieces = calls_->push(d.text);
+    if (last)
+        for (auto& p : calls_->finish()) pieces.push_back(std::move(p));
+    d.text.clear();
+    d.offset = content_.size();
+    for (auto& p : pieces) {
+        switch (p.what) {
+        case model::call_piece::kind::content:
+            d.text += p.text;
+            break;
+        case model::call_piece::kind::name:
+            d.calls.push_back({p.index, make_id("call_"), std::move(p.text), {}});
+            break;
+        case model::call_piece::kind::arguments:
+            d.calls.push_back({p.index, {}, {}, std::move(p.text)});
+            break;
+        }
+    }
 }
 
 answer_run::step answer_run::resume(const std::vector<token_id>& journal, bool numerics_changed) {
@@ -102,11 +130,12 @@ answer_run::step answer_run::on(const generation_finished& x) {
     step s;
     if (over_) return s;
     echo_first(s, {});
-    add_delta(s, text_.finish(x.end_token));
+    add_delta(s, text_.finish(x.end_token), true);
     auto usage = x.usage;
     if (text_.stopped_at()) usage.completion_tokens = *text_.stopped_at();
     auto& view = setup_.assistant.view;
     view.finish_reason = x.why == finish::length && !text_.stopped_at() ? "length" : "stop";
+    if (view.finish_reason == "stop" && calls_ && calls_->n_calls() > 0) view.finish_reason = "tool_calls";
     const bool by_user = stop_requested_ && x.why == finish::cancelled && !text_.stopped_at();
     generation_done done{message(), view.finish_reason, by_user ? "user" : "", usage, x.timings, {}, {}};
     if (text_.stopped_at())
@@ -123,7 +152,7 @@ answer_run::step answer_run::on(const generation_finished& x) {
 answer_run::step answer_run::fail_with(error e) {
     step s;
     if (over_) return s;
-    add_delta(s, text_.finish());
+    add_delta(s, text_.finish(), true);
     setup_.assistant.view.err = e;
     s.events.emplace_back(generation_error{message(), std::move(e)});
     close(s, {0, text_.n_tokens(), 0});

@@ -13,6 +13,7 @@
 #include "actors/session/parameters.hpp"
 #include "actors/store/records.hpp"
 #include "core/events.hpp"
+#include "model/tools/call_parser.hpp"
 
 namespace troupe::actors {
 
@@ -25,6 +26,7 @@ struct answer_setup {
     bool logprobs = false;
     bool ids = false;                ///< deltas name their tokens
     std::string echo;                ///< stands before the answer
+    call_rules calls;                ///< what in the text is a tool call
     std::vector<token_id> echo_ids;  ///< its tokens, for their log-probabilities; empty: none are given
 };
 
@@ -58,10 +60,12 @@ class answer_run {
  private:
     void echo_first(step& s, const std::vector<token_score>& scores);
     void align_echo(std::vector<token_logprobs>& entries) const;
-    void add_delta(step& s, answer_text::piece piece);
+    void add_delta(step& s, answer_text::piece piece, bool last = false);
+    void split_calls(delta_event& d, bool last);
     void close(step& s, const usage_counts& usage);
     answer_setup setup_;
     answer_text text_;
+    std::optional<model::call_parser> calls_;
     std::string content_;
     bool echoed_ = false;
     bool numerics_changed_ = false;

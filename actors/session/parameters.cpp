@@ -200,6 +200,7 @@ std::string to_json(const resolved_params& p) {
     o["bias_values"] = array_of(p.sequence.bias_values);
     o["end_tokens"] = array_of(p.sequence.end_tokens);
     o["stop"] = array_of(p.stop);
+    if (!p.sequence.grammar.empty()) o["grammar"] = p.sequence.grammar;
     return json::serialize(o);
 }
 
@@ -227,6 +228,8 @@ result<resolved_params> resolved_from_json(const std::string& text) {
     good = good && read_array(o, "bias_ids", p.sequence.bias_ids) &&
            read_array(o, "bias_values", p.sequence.bias_values) && read_array(o, "end_tokens", p.sequence.end_tokens) &&
            read_array(o, "stop", p.stop);
+    if (const auto* grammar = o.if_contains("grammar"); grammar && grammar->is_string())
+        p.sequence.grammar = std::string(grammar->get_string());
     if (!good || p.sequence.bias_ids.size() != p.sequence.bias_values.size()) return bad();
     return p;
 }

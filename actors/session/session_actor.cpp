@@ -160,6 +160,9 @@ void session_core::handle(command::complete& c) {
     }
     auto plan = plan_for(stored() ? tree_.leaf() : "", r.params);
     if (stored()) {
+        if (!r.tools.empty())
+            return c.done(fail(errc::unsupported_parameter,
+                "tools are not available together with session_id: a stored message has no place for calls", "tools"));
         if (r.what != completion_request::kind::chat || r.messages.size() != 1 || r.messages[0].role != "user")
             return c.done(fail(errc::invalid_request,
                 "with session_id a request holds one new user message: the session knows the others", "messages"));
@@ -177,6 +180,9 @@ void session_core::handle(command::complete& c) {
     plan.echo = r.echo;
     plan.prompt_only = r.prompt_only;
     plan.token_ids = r.token_ids;
+    plan.tools = std::move(r.tools);
+    plan.tool_choice = std::move(r.tool_choice);
+    plan.parallel_tool_calls = r.parallel_tool_calls;
     plan.choice = r.choice;
     plan.pool = r.pool;
     plan.prompt_name = r.prompt_name;

@@ -56,6 +56,10 @@ struct answer_plan {
     std::int32_t choice = 0;
     pooling pool = pooling::none;
     std::string prompt_name = "messages";
+    std::string tools, tool_choice;
+    bool parallel_tool_calls = true;
+    call_rules calls;
+    std::optional<std::string> grammar;  ///< GBNF of the answer, once it is known; empty: any text
     generation_params params;
     command::origin from;
     answer<posted> done;
@@ -102,6 +106,7 @@ class session_core {
     void begin(answer_plan plan);
     void ask_for_prompt();
     void prompt_ready(std::shared_ptr<const std::vector<token_id>> ids, const std::string& text);
+    bool ask_for_grammar();
     void prompt_failed(std::uint64_t serial, const caf::error& e);
     void submit();
     void accepted();

@@ -34,7 +34,9 @@ void session_core::ask_for_prompt() {
     auto& p = *plan_;
     const auto serial = p.serial;
     const auto good = [this, serial](const rendered_chat& r) {
-        if (plan_ && plan_->serial == serial) prompt_ready(r.ids, r.text);
+        if (!plan_ || plan_->serial != serial) return;
+        plan_->calls = r.calls;
+        prompt_ready(r.ids, r.text);
     };
     const auto bad = [this, serial](const caf::error& e) { prompt_failed(serial, e); };
     if (p.ids) {
@@ -50,7 +52,9 @@ void session_core::ask_for_prompt() {
         return;
     }
     const auto kwargs = overlay(info_.settings.params, p.params).template_kwargs;
-    self_->request(setup_.peers.tokenizer, limits::actor_request_timeout, render_chat{p.context, kwargs, true})
+    self_
+        ->request(setup_.peers.tokenizer, limits::actor_request_timeout,
+            render_chat{p.context, kwargs, true, p.tools, p.tool_choice, p.parallel_tool_calls})
         .then(good, bad);
 }
 
@@ -65,7 +69,7 @@ void session_core::prompt_failed(std::uint64_t serial, const caf::error& e) {
 
 void session_core::timer(std::uint64_t serial) {
     if (!plan_ || plan_->serial != serial) return;
-    if (plan_->prompt_ids)
+    if (plan_->prompt_ids && (plan_->resumed || plan_->grammar))
         submit();
     else
         ask_for_prompt();
@@ -75,6 +79,7 @@ void session_core::prompt_ready(std::shared_ptr<const std::vector<token_id>> ids
     auto& p = *plan_;
     p.prompt_ids = std::move(ids);
     if (p.prompt.empty() && p.text) p.prompt = text;
+    if (!p.grammar && ask_for_grammar()) return;
     resolve_input in{p.params, info_.settings.params, setup_.defaults};
     in.n_prompt = static_cast<std::int64_t>(p.prompt_ids->size());
     in.n_ctx = setup_.peers.model->n_ctx;
@@ -87,7 +92,34 @@ void session_core::prompt_ready(std::shared_ptr<const std::vector<token_id>> ids
     auto resolved = resolve(in, *setup_.peers.model->vocabulary);
     if (!resolved) return refused(resolved.error());
     p.resolved = std::move(*resolved);
+    p.resolved.sequence.grammar = p.grammar.value_or("");
     submit();
+}
+
+/// True: the answer must follow a grammar, which the tokenizer is asked to make; prompt_ready comes again.
+bool session_core::ask_for_grammar() {
+    auto& p = *plan_;
+    const auto params = overlay(info_.settings.params, p.params);
+    constrain_output c{params.grammar, params.json_schema, params.format_field.value_or("grammar")};
+    const bool wanted = c.grammar || !c.json_schema.value_or("").empty();
+    p.grammar = p.calls.grammar;
+    if (!wanted) return false;
+    if (p.calls.style != model::call_style::unknown) {
+        refused(fail(errc::unsupported_parameter, c.field + " is not available together with tools", c.field));
+        return true;
+    }
+    p.grammar.reset();
+    const auto serial = p.serial;
+    self_->request(setup_.peers.tokenizer, limits::actor_request_timeout, std::move(c))
+        .then(
+            [this, serial](const std::string& grammar) {
+                if (!plan_ || plan_->serial != serial) return;
+                plan_->grammar = grammar;
+                const auto ids = plan_->prompt_ids;
+                prompt_ready(ids, plan_->prompt);
+            },
+            [this, serial](const caf::error& e) { prompt_failed(serial, e); });
+    return true;
 }
 
 void session_core::submit() {
@@ -150,6 +182,7 @@ void session_core::start_run() {
     a.stop = p.resolved.stop;
     a.logprobs = p.resolved.sequence.n_logprobs >= 0;
     a.ids = p.token_ids;
+    a.calls = p.calls;
     if (p.echo) {
         a.echo = p.prompt;
         if (a.logprobs) a.echo_ids = *p.prompt_ids;

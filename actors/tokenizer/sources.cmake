@@ -1,1 +1,1 @@
-list(APPEND actor_sources tokenizer/text_model.cpp tokenizer/tokenizer_actor.cpp)
+list(APPEND actor_sources tokenizer/output_rules.cpp tokenizer/text_model.cpp tokenizer/tokenizer_actor.cpp)

@@ -4,6 +4,7 @@
 
 #include <boost/json.hpp>
 
+#include "actors/tokenizer/output_rules.hpp"
 #include "core/clock.hpp"
 #include "core/limits.hpp"
 #include "kernels/ops.hpp"
@@ -26,6 +27,9 @@ result<std::vector<model::text_part>> render_with(const model::chat_format& chat
         if (ec || !v.is_object())
             return fail(errc::invalid_request, "chat_template_kwargs must be a JSON object", "chat_template_kwargs");
         o.variables = std::move(v.get_object());
+    }
+    if (!r.tools.empty()) {
+        TROUPE_TRY(o.tools, parse_tools(r.tools));
     }
     return chat.render(r.messages, o, unix_ms() / 1000);
 }
@@ -65,7 +69,7 @@ result<std::shared_ptr<const text_model>> load_text_model(const model_spec& spec
         i.n_ctx_train, vocabulary->n_tokens(), i.n_embd, i.n_params, i.weight_bytes, chat->source(),
         std::string(chat->origin()), std::string(vocabulary->pre_name())};
     m->tools = std::make_shared<const text_tools>(
-        text_tools{vocabulary, [chat](const render_chat& r) { return render_with(*chat, r); }});
+        text_tools{vocabulary, [chat](const render_chat& r) { return render_with(*chat, r); }, chat->calls()});
     return std::shared_ptr<const text_model>(std::move(m));
 }
 

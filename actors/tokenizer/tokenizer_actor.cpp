@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "actors/store/store_messages.hpp"
+#include "actors/tokenizer/output_rules.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -21,9 +22,14 @@ caf::behavior tokenizer_actor(caf::stateful_actor<tokenizer_state>* self, std::s
     return {
         [self, tools](const render_chat& r) -> caf::result<rendered_chat> {
             count(self->state);
+            rendered_chat out;
+            if (!r.tools.empty()) {
+                auto calls = rules_for_tools(r, tools->calls);
+                if (!calls) return make_caf_error(calls.error());
+                out.calls = *std::move(calls);
+            }
             auto parts = tools->render(r);
             if (!parts) return make_caf_error(parts.error());
-            rendered_chat out;
             out.ids = std::make_shared<const std::vector<token_id>>(tools->vocabulary->encode(*parts));
             // A BOS that the template lacks is shown too: what is printed and what is counted are the same.
             const auto bos = tools->vocabulary->bos();
@@ -39,6 +45,12 @@ caf::behavior tokenizer_actor(caf::stateful_actor<tokenizer_state>* self, std::s
             count(self->state);
             auto ids = tools->vocabulary->encode(text, parse_special, add_special);
             return rendered_chat{std::make_shared<const std::vector<token_id>>(std::move(ids)), text};
+        },
+        [self](const constrain_output& c) -> caf::result<std::string> {
+            count(self->state);
+            auto grammar = grammar_for(c);
+            if (!grammar) return make_caf_error(grammar.error());
+            return *std::move(grammar);
         },
         [self](const actor_fault& f) { self->state.fault_after = f.after; },
         [self](state_atom) {

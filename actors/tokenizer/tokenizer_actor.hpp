@@ -21,6 +21,7 @@ struct text_tools {
     std::shared_ptr<const model::tokenizer> vocabulary;
     /// Messages through the template; invalid_request with the template's own words. Thread-safe.
     std::function<result<std::vector<model::text_part>>(const render_chat&)> render;
+    model::call_style calls = model::call_style::unknown;  ///< how this model writes tool calls
 };
 
 struct tokenizer_state {
@@ -29,8 +30,8 @@ struct tokenizer_state {
     std::int64_t fault_after = -1;
 };
 
-/// render_chat -> rendered_chat; (encode_atom, text, add_special, parse_special) -> rendered_chat (text: as given);
-/// actor_fault; state_atom -> JSON.
+/// render_chat -> rendered_chat; constrain_output -> GBNF; (encode_atom, text, add_special, parse_special) ->
+/// rendered_chat (text: as given); actor_fault; state_atom -> JSON.
 caf::behavior tokenizer_actor(caf::stateful_actor<tokenizer_state>* self, std::shared_ptr<const text_tools> tools);
 
 }  // namespace troupe::actors

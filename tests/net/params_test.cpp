@@ -80,8 +80,8 @@ TEST(params, what_is_not_built_is_refused_by_name) {
         const auto b = *json_body::parse(text);
         return refuse_unbuilt(b.object);
     };
-    for (const auto* text : {R"({"tools":[{}]})", R"({"tool_choice":"required"})", R"({"grammar":"x"})",
-             R"({"response_format":{"type":"json_object"}})", R"({"suffix":"x"})"}) {
+    for (const auto* text :
+        {R"({"tools":[{}]})", R"({"tool_choice":"required"})", R"({"guided_regex":"x"})", R"({"suffix":"x"})"}) {
         const auto r = refuse(text);
         ASSERT_FALSE(r.ok()) << text;
         EXPECT_EQ(r.error().code, errc::unsupported_parameter) << text;

@@ -18,6 +18,7 @@ struct fake_options {
     std::uint32_t blocks_per_segment = 4, max_segments = 64;
     std::vector<std::int32_t> windows{0};  ///< one a layer group; the first must be 0
     std::chrono::microseconds layer_time{0};
+    std::vector<std::string> pieces;                 ///< bytes of each token, for grammars; empty: no vocabulary
     std::function<void(std::int64_t pass)> on_pass;  ///< before each forward pass, counted from the warm-up's 0
 };
 
@@ -62,6 +63,11 @@ class fake_backend final : public actors::backend {
         std::memset(block(group, b), 0, model::block_tokens * sizeof(std::int32_t));
     }
 
+    std::shared_ptr<const model::token_trie> vocabulary() const override {
+        if (options_.pieces.empty()) return nullptr;
+        return std::make_shared<const model::token_trie>(
+            std::vector<std::string_view>(options_.pieces.begin(), options_.pieces.end()));
+    }
     void begin_step() override {}
     void end_step() override {}
     void forward(const model::batch& b, float* logits, std::atomic<std::uint64_t>* progress) override {

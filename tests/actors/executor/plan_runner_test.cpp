@@ -232,6 +232,87 @@ TEST(plan_runner, fails_only_the_sequence_whose_logits_are_not_finite) {
     EXPECT_EQ(b.fired, std::vector<std::string>{"nan"});
 }
 
+/// 61 tokens: letters, digits, some pairs; 59 and 60 without bytes.
+test::fake_options with_pieces() {
+    test::fake_options o;
+    for (int i = 0; i < 26; ++i) o.pieces.emplace_back(1, static_cast<char>('a' + i));
+    for (int i = 0; i < 10; ++i) o.pieces.emplace_back(1, static_cast<char>('0' + i));
+    while (o.pieces.size() < 59) o.pieces.push_back(o.pieces[o.pieces.size() - 36] + o.pieces[o.pieces.size() - 20]);
+    o.pieces.resize(61);
+    return o;
+}
+
+std::string text_of(const test::fake_options& o, const std::vector<row_result>& rows) {
+    std::string text;
+    for (const auto& r : rows) text += o.pieces[static_cast<std::size_t>(r.token)];
+    return text;
+}
+
+TEST(plan_runner, keeps_to_a_grammar_ends_with_it_and_goes_on_after_a_restart) {
+    const auto options = with_pieces();
+    for (const float temperature : {0.0f, 1.3f}) {
+        bench b(options);
+        plan_writer w;
+        auto params = sampled(100);
+        params.temperature = temperature;
+        params.end_tokens = {60};
+        params.grammar = "root ::= [a-f]{4,12} ([0-9] [0-9])+ \"z\"";
+        const auto whole = generate(b, w, 1, prompt(9), 9, params, 100);
+        const auto text = text_of(options, whole);
+        ASSERT_TRUE(whole.back().ended && whole.back().complete) << text;
+        ASSERT_EQ(text.back(), 'z');
+        ASSERT_GE(text.size(), 7u);
+        const auto letters = text.find_first_not_of("abcdef");
+        EXPECT_TRUE(letters >= 4 && letters <= 12) << text;
+        EXPECT_EQ(text.find_first_not_of("0123456789", letters), text.size() - 1) << text;
+        // A new incarnation is given what was accepted and draws the same rest.
+        for (std::size_t cut = 1; cut < whole.size(); cut += 3) {
+            bench fresh(options);
+            plan_writer again;
+            auto tokens = prompt(9);
+            for (std::size_t i = 0; i < cut; ++i) tokens.push_back(whole[i].token);
+            const auto rest = generate(fresh, again, 7, tokens, 9, params, 100);
+            ASSERT_EQ(rest.size(), whole.size() - cut);
+            for (std::size_t i = 0; i < rest.size(); ++i) ASSERT_EQ(rest[i].token, whole[cut + i].token);
+        }
+    }
+}
+
+TEST(plan_runner, a_grammar_that_may_end_lets_the_end_token_through) {
+    const auto options = with_pieces();
+    bench b(options);
+    plan_writer w;
+    auto params = sampled(100);
+    params.end_tokens = {60};
+    params.bias_ids = {60};
+    params.bias_values = {100.0f};
+    params.grammar = "root ::= \"ab\" [a-z]*";
+    params.min_tokens = 5;
+    const auto rows = generate(b, w, 1, prompt(9), 9, params, 100);
+    EXPECT_EQ(rows.back().token, 60);
+    EXPECT_FALSE(rows.back().complete);
+    EXPECT_GE(rows.size(), 6u);
+    // min_tokens cannot ask for more than the grammar has.
+    params.grammar = "root ::= \"ab\"";
+    const auto two = generate(b, w, 2, prompt(9, 1), 9, params, 100);
+    EXPECT_TRUE(two.back().complete);
+}
+
+TEST(plan_runner, a_grammar_that_the_vocabulary_cannot_write_fails_that_sequence_only) {
+    bench b(with_pieces());
+    plan_writer w;
+    auto params = sampled(100);
+    params.grammar = "root ::= \"a\" \"!\"";
+    const auto rows = generate(b, w, 1, prompt(9), 9, params, 2);
+    EXPECT_EQ(rows.at(0).status, row_status::ok);
+    EXPECT_EQ(rows.at(1).status, row_status::constraint_failed);
+    EXPECT_FALSE(rows.at(1).sampled);
+    EXPECT_EQ(generate(b, w, 2, prompt(9, 1), 9, sampled(), 5).size(), 5u);
+    bench none;
+    plan_writer other;
+    EXPECT_EQ(generate(none, other, 1, prompt(9), 9, params, 1).at(0).status, row_status::constraint_failed);
+}
+
 TEST(plan_runner, gives_log_probabilities_of_the_prompt_whole_or_in_chunks) {
     auto params = sampled(3);
     params.prompt_logprobs = true;

@@ -45,6 +45,32 @@ TEST(AnswerRun, JournalsEveryBatchAndTellsItsText) {
     EXPECT_EQ(only<delta_event>(run.on(tokens(2, "!"))).offset, 2u);
 }
 
+TEST(AnswerRun, ToolCallsLeaveTheText) {
+    auto with = setup();
+    with.generation.clear();
+    with.calls = {model::call_style::hermes, {"add"}, ""};
+    answer_run run(std::move(with));
+    const std::string text = "Sure: <tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+    std::string content, arguments, name, id;
+    std::int64_t n = 0;
+    for (const char c : text)
+        for (const auto& e : run.on(tokens(n++, std::string(1, c))).events) {
+            const auto& d = std::get<delta_event>(e);
+            EXPECT_EQ(d.offset, content.size());
+            content += d.text;
+            for (const auto& call : d.calls) {
+                if (!call.id.empty()) id = call.id, name = call.name;
+                EXPECT_TRUE(call.id.empty() || call.arguments.empty()) << "the first part has no arguments";
+                arguments += call.arguments;
+            }
+        }
+    EXPECT_EQ(content, "Sure: ");
+    EXPECT_EQ(name, "add");
+    EXPECT_TRUE(id.starts_with("call_"));
+    EXPECT_EQ(arguments, "{\"a\": 1}");
+    EXPECT_EQ(only<generation_done>(run.on(generation_finished{7, finish::stop})).finish_reason, "tool_calls");
+}
+
 TEST(AnswerRun, TheEndWritesTheWholeMessageAndForgetsTheJournal) {
     answer_run run(setup());
     (void)run.on(tokens(0, "Paris."));
