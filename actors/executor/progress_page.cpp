@@ -1,6 +1,7 @@
 #include "actors/executor/progress_page.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <new>
 
@@ -15,6 +16,11 @@ constexpr std::size_t page_bytes = 4096;
 static_assert(sizeof(progress_page) <= page_bytes);
 
 }  // namespace
+
+void mark(std::atomic<std::int64_t>& moment) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    moment.store(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(), std::memory_order_release);
+}
 
 executor_status read_status(const progress_page& page, std::uint64_t epoch) {
     return {.epoch = epoch,

@@ -20,9 +20,17 @@ struct progress_page {
         0};  ///< expected time of one tick of `progress` in the plan that runs; 0: unknown
     std::atomic<std::uint32_t> load_permille{0};
     std::atomic<std::uint32_t> busy{0};  ///< plans queued or running
+    // Moments of its life, ns of the steady clock (the same in both processes); 0: has not come.
+    std::atomic<std::int64_t> loading_ns{0};    ///< the worker begins to load
+    std::atomic<std::int64_t> loaded_ns{0};     ///< it can run plans
+    std::atomic<std::int64_t> first_row_ns{0};  ///< the first plan that sampled anything is done
+    std::atomic<std::int64_t> fired_ns{0};      ///< the newest injected fault was about to happen
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,
     "two processes share these");
+
+/// Stores the present moment.
+void mark(std::atomic<std::int64_t>& moment);
 
 executor_status read_status(const progress_page& page, std::uint64_t epoch);
 

@@ -8,7 +8,10 @@
 namespace troupe::actors {
 
 worker::worker(backend_loader load, progress_page& page, worker_callbacks callbacks)
-    : page_(page), callbacks_(std::move(callbacks)), faults_([this](std::string_view kind) { callbacks_.fired(kind); }),
+    : page_(page), callbacks_(std::move(callbacks)), faults_([this](std::string_view kind) {
+          mark(page_.fired_ns);
+          callbacks_.fired(kind);
+      }),
       thread_([this, load = std::move(load)] { run(load); }) {}
 
 worker::~worker() { stop(); }
@@ -59,6 +62,7 @@ void worker::forget(const plan& p) {
 }
 
 void worker::run(const backend_loader& load) {
+    mark(page_.loading_ns);
     auto loaded = load([this](double share) {
         page_.load_permille.store(
             static_cast<std::uint32_t>(std::clamp(share, 0.0, 1.0) * 1000), std::memory_order_relaxed);
@@ -67,6 +71,7 @@ void worker::run(const backend_loader& load) {
     plan_runner runner(**loaded, page_, faults_, [this](sequence_id id) { return cancelled(id); });
     if (auto warm = runner.warm_up(); !warm) return callbacks_.loaded(warm.error());
     page_.load_permille.store(1000, std::memory_order_relaxed);
+    mark(page_.loaded_ns);
     callbacks_.loaded((*loaded)->info());
     serve(runner);
 }
@@ -82,6 +87,9 @@ void worker::serve(plan_runner& runner) {
             plans_.pop_front();
         }
         plan_result r = runner.run(p);
+        if (page_.first_row_ns.load(std::memory_order_relaxed) == 0 &&
+            std::any_of(r.rows.begin(), r.rows.end(), [](const row_result& row) { return row.sampled; }))
+            mark(page_.first_row_ns);
         forget(p);
         page_.busy.fetch_sub(1, std::memory_order_acq_rel);
         callbacks_.done(std::move(r));

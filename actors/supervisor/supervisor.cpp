@@ -75,7 +75,7 @@ class supervisor : public caf::event_based_actor {
             [this](restart_atom) { return on_restart(); },
             [this](const fault_spec& f) { return on_fault(f); },
             [this](counters_atom) { return take_counters(); },
-            [this](state_atom) { return state_json(report(), info_, host_->page(), faults_, log_); },
+            [this](state_atom) { return state_json(report(), info_, host_->page(), faults_, log_, recoveries_); },
             [this](drain_atom) { return on_drain(); },
         };
     }
@@ -91,6 +91,7 @@ class supervisor : public caf::event_based_actor {
         answers_ = true;
         cookie_ = random_cookie();
         log_.add("starting", epoch_, "");
+        recoveries_.launched(epoch_, clock().now());
         stall_.reset(clock().now());
         host_->launch(epoch_, cookie_);
         arm_timer(watch_idle_every);
@@ -144,6 +145,7 @@ class supervisor : public caf::event_based_actor {
     void on_ready(const executor_info& i) {
         phase_ = executor_phase::up;
         info_ = i;
+        recoveries_.ready(clock().now(), host_->page());
         stall_.reset(clock().now());
         next_heartbeat_ = clock().now() + heartbeat_every;
         cached_until_ = {};
@@ -191,6 +193,7 @@ class supervisor : public caf::event_based_actor {
         if (drain_promise_.pending()) return finish_drain();
         phase_ = executor_phase::waiting;
         log_.add("fault", epoch_, reason);
+        recoveries_.gone(reason, clock().now(), page);
         last_fault_ = reason;
         if (cause == death_cause::device_lost) degraded_until_ = clock().now() + quiet_period;
         if (!ever_ready_ && load_error_ && final_load_error(*load_error_)) return give_up(*load_error_);
@@ -466,6 +469,7 @@ class supervisor : public caf::event_based_actor {
     health_report announced_{.status = ""};
     fault_book faults_;
     event_log log_;
+    recovery_log recoveries_;
     supervisor_counters counters_;
     std::vector<caf::response_promise> probes_, restart_promises_, fault_promises_;
     caf::response_promise drain_promise_;

@@ -28,7 +28,7 @@ void event_log::add(std::string event, std::uint64_t epoch, std::string detail) 
 }
 
 std::string state_json(const health_report& health, const std::optional<executor_info>& info, const progress_page* page,
-    const fault_book& faults, const event_log& log) {
+    const fault_book& faults, const event_log& log, const recovery_log& recoveries) {
     boost::json::object o{{"status", health.status}, {"epoch", health.epoch}, {"restarts", health.restarts},
         {"last_fault", health.last_fault}, {"load_progress", health.load_progress}};
     boost::json::array reasons, armed, events;
@@ -43,6 +43,7 @@ std::string state_json(const health_report& health, const std::optional<executor
     if (page != nullptr) o["progress"] = progress_json(read_status(*page, health.epoch));
     o["faults"] = std::move(armed);
     o["events"] = std::move(events);
+    o["recoveries"] = recoveries.json(page);
     return boost::json::serialize(o);
 }
 

@@ -9,6 +9,7 @@
 #include "actors/executor/progress_page.hpp"
 #include "actors/messages.hpp"
 #include "actors/supervisor/fault_book.hpp"
+#include "actors/supervisor/recovery_log.hpp"
 #include "core/ports.hpp"
 
 namespace troupe::actors {
@@ -33,6 +34,6 @@ class event_log {
 
 /// JSON object; `info` only while an executor is up, `page` may be null.
 std::string state_json(const health_report& health, const std::optional<executor_info>& info, const progress_page* page,
-    const fault_book& faults, const event_log& log);
+    const fault_book& faults, const event_log& log, const recovery_log& recoveries);
 
 }  // namespace troupe::actors

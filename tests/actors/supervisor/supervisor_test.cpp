@@ -3,6 +3,7 @@
 
 #include <csignal>
 
+#include <boost/json.hpp>
 #include <caf/stateful_actor.hpp>
 #include <gtest/gtest.h>
 
@@ -139,6 +140,41 @@ TEST_F(supervisor_test, restarts_a_crashed_one_at_once_and_names_the_plan_that_h
     EXPECT_DOUBLE_EQ(counters.recovery_seconds[0], 1.2);
     EXPECT_EQ(counters.restarts.at("crash"), 1u);
     EXPECT_EQ(first.size(), 1u) << "first_start is said once";
+}
+
+TEST_F(supervisor_test, tells_when_each_stage_of_a_recovery_came) {
+    start();
+    ready(1);
+    const auto recoveries = [this] {
+        const auto state = boost::json::parse(ask<std::string>(supervisor, state_atom::value));
+        return state.at("recoveries").as_array();
+    };
+    EXPECT_TRUE(recoveries().empty()) << "the first start recovers nothing";
+    advance(1s);
+    world->page.fired_ns = 7'000;
+    gone(1, {.signal = SIGSEGV});
+    advance(300ms);
+    world->page.loading_ns = 20'000;
+    world->page.loaded_ns = 250'000;
+    ready(2);
+    world->page.first_row_ns = 400'000;
+    const auto first = recoveries();
+    ASSERT_EQ(first.size(), 1u);
+    const auto& r = first[0].as_object();
+    EXPECT_EQ(r.at("epoch").as_int64(), 2);
+    EXPECT_EQ(r.at("reason").as_string(), "crash (signal 11)");
+    EXPECT_EQ(r.at("fired_us").as_int64(), 7);
+    EXPECT_EQ(r.at("launched_us").as_int64(), r.at("noticed_us").as_int64()) << "at once";
+    EXPECT_EQ(r.at("loading_us").as_int64(), 20);
+    EXPECT_EQ(r.at("loaded_us").as_int64(), 250);
+    EXPECT_EQ(r.at("ready_us").as_int64() - r.at("noticed_us").as_int64(), 300'000);
+    EXPECT_EQ(r.at("first_row_us").as_int64(), 400);
+    gone(2, {.signal = SIGKILL});
+    world->page.first_row_ns = 0;  // the successor's page
+    const auto second = recoveries();
+    ASSERT_EQ(second.size(), 2u);
+    EXPECT_EQ(second[0].at("first_row_us").as_int64(), 400) << "kept when its executor is gone";
+    EXPECT_EQ(second[1].at("ready_us").as_int64(), 0);
 }
 
 TEST_F(supervisor_test, backs_off_opens_the_circuit_and_tries_once_a_minute) {
