@@ -1,6 +1,7 @@
 #include "core/metrics.hpp"
 
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -21,6 +22,7 @@ const Histogram::BucketBoundaries token_gap{
     .01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80};
 const Histogram::BucketBoundaries latency{
     .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+const Histogram::BucketBoundaries tokens{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 1e4, 2e4, 5e4, 1e5, 2e5};
 const Histogram::BucketBoundaries short_time{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10};
 
 prometheus::Counter& counter(prometheus::Registry& r, const char* name, const char* help) {
@@ -50,8 +52,14 @@ constexpr alias vllm_aliases[] = {
     {"troupe_queue_depth", "vllm:num_requests_waiting"},
     {"troupe_time_to_first_token_seconds", "vllm:time_to_first_token_seconds"},
     {"troupe_inter_token_seconds", "vllm:inter_token_latency_seconds"},
+    {"troupe_inter_token_seconds", "vllm:time_per_output_token_seconds"},
     {"troupe_e2e_seconds", "vllm:e2e_request_latency_seconds"},
     {"troupe_queue_seconds", "vllm:request_queue_time_seconds"},
+    {"troupe_prefill_seconds", "vllm:request_prefill_time_seconds"},
+    {"troupe_decode_seconds", "vllm:request_decode_time_seconds"},
+    {"troupe_inference_seconds", "vllm:request_inference_time_seconds"},
+    {"troupe_request_prompt_tokens", "vllm:request_prompt_tokens"},
+    {"troupe_request_generated_tokens", "vllm:request_generation_tokens"},
     {"troupe_prompt_tokens_total", "vllm:prompt_tokens_total"},
     {"troupe_generated_tokens_total", "vllm:generation_tokens_total"},
     {"troupe_preemptions_total", "vllm:num_preemptions_total"},
@@ -63,7 +71,23 @@ constexpr alias llamacpp_aliases[] = {
     {"troupe_generated_seconds_total", "llamacpp:tokens_predicted_seconds_total"},
     {"troupe_running", "llamacpp:requests_processing"},
     {"troupe_queue_depth", "llamacpp:requests_deferred"},
+    {"troupe_sequence_tokens", "llamacpp:kv_cache_tokens"},
+    {"troupe_longest_sequence_tokens", "llamacpp:n_tokens_max"},
 };
+
+/// The steps that decoded something.
+double decode_steps(const std::vector<prometheus::MetricFamily>& families) {
+    double n = 0;
+    for (const auto& family : families) {
+        if (family.name != "troupe_step_seconds") continue;
+        for (const auto& metric : family.metric)
+            for (const auto& label : metric.label)
+                if (label.value != "prefill") n += static_cast<double>(metric.histogram.sample_count);
+    }
+    return n;
+}
+
+double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
 }  // namespace
 
@@ -89,6 +113,14 @@ metrics::metrics(std::string_view compat, std::shared_ptr<prometheus::Registry> 
       inter_token(histogram(*r, "troupe_inter_token_seconds", "Between tokens of one answer.", token_gap)),
       e2e_seconds(histogram(*r, "troupe_e2e_seconds", "From request to last token.", latency)),
       queue_seconds(histogram(*r, "troupe_queue_seconds", "From request to first plan.", latency)),
+      prefill_seconds(histogram(*r, "troupe_prefill_seconds", "From first plan to first token.", latency)),
+      decode_seconds(histogram(*r, "troupe_decode_seconds", "From first to last token.", latency)),
+      inference_seconds(histogram(*r, "troupe_inference_seconds", "From first plan to last token.", latency)),
+      request_prompt_tokens(histogram(*r, "troupe_request_prompt_tokens", "Prompt tokens of a request.", tokens)),
+      request_generated_tokens(
+          histogram(*r, "troupe_request_generated_tokens", "Tokens generated for a request.", tokens)),
+      sequence_tokens(gauge(*r, "troupe_sequence_tokens", "Tokens of all running sequences.")),
+      longest_sequence_tokens(gauge(*r, "troupe_longest_sequence_tokens", "Tokens of the longest sequence so far.")),
       prompt_tokens(counter(*r, "troupe_prompt_tokens_total", "Prompt tokens computed.")),
       generated_tokens(counter(*r, "troupe_generated_tokens_total", "Tokens generated.")),
       prompt_seconds(counter(*r, "troupe_prompt_seconds_total", "Time spent on prompts.")),
@@ -164,40 +196,66 @@ void metrics::watch_process(const std::string& name, int pid) {
         state_->processes.erase(name);
 }
 
+/// Called with the state locked.
+std::vector<prometheus::MetricFamily> metrics::aliases(const std::vector<prometheus::MetricFamily>& families) const {
+    using prometheus::MetricFamily;
+    using prometheus::MetricType;
+    std::vector<MetricFamily> out;
+    const std::vector<prometheus::ClientMetric::Label> engine{{"model_name", state_->model}, {"engine", "0"}};
+    const auto copy = [&](const alias& a, bool labels) {
+        for (const auto& family : families) {
+            if (family.name != a.own) continue;
+            out.push_back(family);
+            out.back().name = a.name;
+            if (labels)
+                for (auto& metric : out.back().metric) metric.label = engine;
+        }
+    };
+    const auto value = [&](const char* name, MetricType type, double v, bool labels) {
+        prometheus::ClientMetric metric;
+        (type == MetricType::Gauge ? metric.gauge.value : metric.counter.value) = v;
+        if (labels) metric.label = engine;
+        out.push_back({name, "", type, {std::move(metric)}});
+    };
+    const auto* b = state_->blocks;
+    const double usage = ratio(b[0], b[0] + b[1] + b[2] + b[3]);
+    if (state_->compat.find("vllm") != std::string::npos) {
+        for (const auto& a : vllm_aliases) copy(a, true);
+        value("vllm:kv_cache_usage_perc", MetricType::Gauge, usage, true);
+        value("vllm:gpu_cache_usage_perc", MetricType::Gauge, usage, true);
+        const double hits = prefix_.Add({{"result", "hit"}}).Value();
+        value("vllm:prefix_cache_hits_total", MetricType::Counter, hits, true);
+        value("vllm:prefix_cache_queries_total", MetricType::Counter, hits + prefix_.Add({{"result", "miss"}}).Value(),
+            true);
+        MetricFamily success{"vllm:request_success_total", "", MetricType::Counter, {}};
+        for (const auto* reason : {"stop", "length"}) {
+            auto& metric = success.metric.emplace_back();
+            metric.label = engine;
+            metric.label.push_back({"finished_reason", reason});
+            metric.counter.value = outcomes_.Add({{"outcome", reason}}).Value();
+        }
+        out.push_back(std::move(success));
+    }
+    if (state_->compat.find("llamacpp") != std::string::npos) {
+        for (const auto& a : llamacpp_aliases) copy(a, false);
+        const double steps = decode_steps(families);
+        value("llamacpp:kv_cache_usage_ratio", MetricType::Gauge, usage, false);
+        value("llamacpp:n_decode_total", MetricType::Counter, steps, false);
+        value("llamacpp:n_busy_slots_per_decode", MetricType::Gauge, ratio(generated_tokens.Value(), steps), false);
+        value("llamacpp:prompt_tokens_seconds", MetricType::Gauge, ratio(prompt_tokens.Value(), prompt_seconds.Value()),
+            false);
+        value("llamacpp:predicted_tokens_seconds", MetricType::Gauge,
+            ratio(generated_tokens.Value(), generated_seconds.Value()), false);
+    }
+    return out;
+}
+
 std::string metrics::text() {
     const std::lock_guard lock(state_->mutex);
     for (const auto& [name, pid] : state_->processes) resident_.Add({{"process", name}}).Set(resident_bytes(pid));
     auto families = registry_->Collect();
-
-    std::vector<prometheus::MetricFamily> extra;
-    const auto copy = [&](const alias& a, bool labels) {
-        for (const auto& family : families) {
-            if (family.name != a.own) continue;
-            extra.push_back(family);
-            extra.back().name = a.name;
-            if (labels)
-                for (auto& metric : extra.back().metric)
-                    metric.label = {{"model_name", state_->model}, {"engine", "0"}};
-        }
-    };
-    const auto usage = [&](const char* name) {
-        const auto* b = state_->blocks;
-        const double total = b[0] + b[1] + b[2] + b[3];
-        prometheus::MetricFamily family{
-            name, "Share of the key/value memory in use.", prometheus::MetricType::Gauge, {}};
-        family.metric.emplace_back();
-        family.metric.back().gauge.value = total > 0 ? b[0] / total : 0;
-        extra.push_back(std::move(family));
-    };
-    if (state_->compat.find("vllm") != std::string::npos) {
-        for (const auto& a : vllm_aliases) copy(a, true);
-        usage("vllm:kv_cache_usage_perc");
-    }
-    if (state_->compat.find("llamacpp") != std::string::npos) {
-        for (const auto& a : llamacpp_aliases) copy(a, false);
-        usage("llamacpp:kv_cache_usage_ratio");
-    }
-    families.insert(families.end(), extra.begin(), extra.end());
+    auto more = aliases(families);
+    families.insert(families.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
     return prometheus::TextSerializer().Serialize(families);
 }
 

@@ -6,11 +6,13 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <prometheus/counter.h>
 #include <prometheus/family.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
+#include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
 
 namespace troupe {
@@ -34,6 +36,13 @@ class metrics {
     prometheus::Histogram& inter_token;
     prometheus::Histogram& e2e_seconds;
     prometheus::Histogram& queue_seconds;
+    prometheus::Histogram& prefill_seconds;
+    prometheus::Histogram& decode_seconds;
+    prometheus::Histogram& inference_seconds;  ///< prefill and decode
+    prometheus::Histogram& request_prompt_tokens;
+    prometheus::Histogram& request_generated_tokens;
+    prometheus::Gauge& sequence_tokens;          ///< of all running sequences together
+    prometheus::Gauge& longest_sequence_tokens;  ///< ever
     prometheus::Counter& prompt_tokens;
     prometheus::Counter& generated_tokens;
     prometheus::Counter& prompt_seconds;
@@ -71,6 +80,7 @@ class metrics {
     prometheus::Family<prometheus::Counter>& prefix_;
     prometheus::Family<prometheus::Gauge>& resident_;
     struct state;
+    std::vector<prometheus::MetricFamily> aliases(const std::vector<prometheus::MetricFamily>& families) const;
     std::shared_ptr<state> state_;
 };
 

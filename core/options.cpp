@@ -15,7 +15,8 @@ const std::vector<option>& build() {
     using c = config;
     using g = generation_params;
     static const std::vector<option> table{
-        {"model", "m", "PATH", "Model file or folder, or NAME=PATH; repeatable.", &c::models, 0, 0, {}, "Model and device"},
+        {"model", "m", "PATH", "Model file or folder, or NAME=PATH; repeatable.", &c::models, 0, 0, {},
+            "Model and device"},
         {"device", "", "DEVICE", "Where the model runs: auto, cpu, cuda or cuda:N.", &c::device},
         {"kernels", "", "TABLE", "Kernel table; auto takes the best the processor has.", &c::kernels, 0, 0,
             {"auto", "ref", "avx2", "avx512"}},
@@ -49,7 +50,8 @@ const std::vector<option>& build() {
         {"tls-key", "", "PATH", "Private key (PEM).", &c::tls_key},
         {"queue-limit", "", "N", "Requests that may wait.", &c::queue_limit, 0, 100000},
         {"queue-timeout", "", "SECONDS", "How long a request may wait.", &c::queue_timeout, 1, 86400},
-        {"metrics-compat", "", "NAMES", "Alias families in /metrics: llamacpp, vllm, or none.", &c::metrics_compat},
+        {"metrics-compat", "", "NAMES", "Alias families in /metrics.", &c::metrics_compat, 0, 0,
+            {"llamacpp,vllm", "vllm,llamacpp", "llamacpp", "vllm", "none"}},
         {"data-dir", "", "DIR", "Where sessions are kept; empty = the user's data directory.", &c::data_dir, 0, 0, {},
             "Unattended"},
         {"idle-shrink-after", "", "SECONDS", "Idle time after which key/value memory goes back; 0 = never.",
@@ -82,7 +84,7 @@ const std::vector<option>& build() {
             1 << 24},
         {"dry-penalty-last-n", "", "N", "Default window of DRY; -1 = the whole context.", &g::dry_penalty_last_n, -1,
             1 << 24},
-        {"mirostat", "", "N", "Default mirostat: 0 = off, 2 = version 2.", &g::mirostat, 0, 2},
+        {"mirostat", "", "N", "Default mirostat: 0 = off, 2 = version 2.", &g::mirostat, 0, 2, {"0", "2"}},
         {"mirostat-tau", "", "X", "Default surprise mirostat aims at, in bits.", &g::mirostat_tau, 0, 1000},
         {"mirostat-eta", "", "X", "Default learning rate of mirostat.", &g::mirostat_eta, 0, 1},
         {"pooling", "", "KIND", "How /v1/embeddings makes one vector of a text's: mean or last.", &c::pooling, 0, 0,
@@ -262,7 +264,6 @@ result<void> set_option(config& c, const option& o, std::string_view text) {
     } else if (const auto* real = std::get_if<std::optional<double> generation_params::*>(&o.where)) {
         TROUPE_TRY(c.defaults.**real, parse_number<double>(o, text));
     } else {
-        if (o.name == "mirostat" && text == "1") return out_of_range(o, text, "0 or 2");
         TROUPE_TRY(c.defaults.*std::get<std::optional<std::int32_t> generation_params::*>(o.where),
             parse_number<std::int32_t>(o, text));
     }
@@ -313,8 +314,8 @@ std::string default_toml() {
         if (!o.section.empty()) text += fmt::format("\n# -- {} --\n", o.section);
         text += fmt::format("# {}\n", o.help);
         const auto value = get_option(c, o);
-        const bool bare =
-            !std::holds_alternative<std::string config::*>(o.where) && !o.repeatable() && o.choices.empty();
+        const bool on_or_off = std::holds_alternative<bool config::*>(o.where) && !o.is_switch();
+        const bool bare = !std::holds_alternative<std::string config::*>(o.where) && !o.repeatable() && !on_or_off;
         if (o.repeatable())
             text += fmt::format("{} = []\n", o.key());
         else

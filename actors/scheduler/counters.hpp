@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/events.hpp"
+
 namespace troupe::actors {
 
 struct scheduler_counters {
@@ -22,7 +24,13 @@ struct scheduler_observations {
         bool decode = false, prompt = false;
         double ms = 0;
     };
-    std::vector<double> first_token_ms, inter_token_ms, request_ms, queue_ms;
+    struct request {
+        double ms = 0;  ///< from its arrival to its end
+        usage_counts usage;
+        timing_counts timings;
+    };
+    std::vector<request> requests;
+    std::vector<double> first_token_ms, inter_token_ms, queue_ms;
     std::vector<double> recovery_ms;  ///< from an executor's death to the next token of a sequence it stopped
     std::vector<step> steps;
     std::vector<std::string> outcomes;  ///< stop, length, cancelled, or an error's wire name

@@ -1,5 +1,7 @@
 #include "actors/scheduler/meter_reader.hpp"
 
+#include <algorithm>
+
 namespace troupe::actors {
 namespace {
 
@@ -13,7 +15,14 @@ void meter_reader::read(scheduler_policy& policy) {
     metrics& m = *meters_;
     for (const double ms : seen.first_token_ms) m.time_to_first_token.Observe(ms * seconds);
     for (const double ms : seen.inter_token_ms) m.inter_token.Observe(ms * seconds);
-    for (const double ms : seen.request_ms) m.e2e_seconds.Observe(ms * seconds);
+    for (const auto& r : seen.requests) {
+        m.e2e_seconds.Observe(r.ms * seconds);
+        m.prefill_seconds.Observe(r.timings.prompt_ms * seconds);
+        m.decode_seconds.Observe(r.timings.predicted_ms * seconds);
+        m.inference_seconds.Observe((r.timings.prompt_ms + r.timings.predicted_ms) * seconds);
+        m.request_prompt_tokens.Observe(static_cast<double>(r.usage.prompt_tokens));
+        m.request_generated_tokens.Observe(static_cast<double>(r.usage.completion_tokens));
+    }
     for (const double ms : seen.queue_ms) m.queue_seconds.Observe(ms * seconds);
     for (const double ms : seen.recovery_ms) m.recovery_seconds.Observe(ms * seconds);
     for (const auto& outcome : seen.outcomes) m.request_finished(outcome);
@@ -35,6 +44,14 @@ void meter_reader::read(scheduler_policy& policy) {
 
     m.queue_depth.Set(static_cast<double>(policy.n_waiting()));
     m.running.Set(static_cast<double>(policy.n_running()));
+    std::int64_t all = 0;
+    for (const auto& [id, e] : policy.entries()) {
+        if (!e->active()) continue;
+        all += e->known();
+        longest_ = std::max(longest_, e->known());
+    }
+    m.sequence_tokens.Set(static_cast<double>(all));
+    m.longest_sequence_tokens.Set(static_cast<double>(longest_));
     const kv_usage u = policy.usage();
     m.kv_blocks(u.owned, u.cached, u.free, u.unallocated);
     m.kv_segments.Set(static_cast<double>(u.segments_committed));

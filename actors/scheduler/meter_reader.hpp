@@ -16,6 +16,7 @@ class meter_reader {
  private:
     std::shared_ptr<metrics> meters_;
     scheduler_counters last_;
+    std::int64_t longest_ = 0;
 };
 
 }  // namespace troupe::actors

@@ -210,7 +210,7 @@ void scheduler_policy::finish_entry(entry& e, finish why, error err, steady_time
     done.timings.predicted_n = e.n_acc();
     counters_.prompt_ms += done.timings.prompt_ms;
     counters_.generated_ms += done.timings.predicted_ms;
-    observed_.request_ms.push_back(to_ms(now - e.submitted));
+    observed_.requests.push_back({to_ms(now - e.submitted), done.usage, done.timings});
     switch (why) {
     case finish::stop:
         ++counters_.stopped, observed_.outcomes.push_back("stop");
