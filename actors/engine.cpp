@@ -145,7 +145,7 @@ void engine_impl::text_loaded(result<std::shared_ptr<const text_model>> text) {
         const std::shared_lock hold(gate_);
         if (closed_) return;
         auto spawn = [system = system_.get(), facts = facts_, tools = (*text)->tools] {
-            auto t = system->spawn<caf::detached>(tokenizer_actor, tools);
+            auto t = system->spawn(tokenizer_pair, tools);
             const std::lock_guard lock(facts->mutex);
             return facts->tokenizer = t;
         };

@@ -45,6 +45,7 @@ inline constexpr auto store_retry_every = 1s;                  ///< only while p
 inline constexpr std::uint64_t seq_reservation = 4096;         ///< event numbers reserved in the store at a time
 inline constexpr std::size_t max_loaded_sessions = 256;        ///< past this idle, unwatched sessions are unloaded
 inline constexpr auto actor_request_timeout = 30s;             ///< an answer that takes longer counts as lost
+inline constexpr std::size_t bulk_text_bytes = 64u << 10;      ///< longer texts are tokenized apart from the others
 
 // -- scheduler --------------------------------------------------------------------------------------------------------
 inline constexpr int block_tokens = 16;

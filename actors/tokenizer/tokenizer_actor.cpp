@@ -6,6 +6,7 @@
 
 #include "actors/store/store_messages.hpp"
 #include "actors/tokenizer/output_rules.hpp"
+#include "core/limits.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -56,6 +57,25 @@ caf::behavior tokenizer_actor(caf::stateful_actor<tokenizer_state>* self, std::s
         [self](state_atom) {
             return fmt::format(R"({{"requests":{},"mailbox":{}}})", self->state.requests, self->mailbox().size());
         },
+    };
+}
+
+caf::behavior tokenizer_pair(caf::event_based_actor* self, std::shared_ptr<const text_tools> tools) {
+    const caf::actor quick = self->spawn<caf::detached + caf::linked>(tokenizer_actor, tools);
+    const caf::actor bulk = self->spawn<caf::detached + caf::linked>(tokenizer_actor, tools);
+    const auto lane = [quick, bulk](std::size_t bytes) { return bytes > limits::bulk_text_bytes ? bulk : quick; };
+    return {
+        [self, lane](const render_chat& r) {
+            std::size_t bytes = r.tools.size();
+            for (const auto& m : r.messages) bytes += m.content.size() + m.extra.size();
+            return self->delegate(lane(bytes), r);
+        },
+        [self, lane](encode_atom, const std::string& text, bool add_special, bool parse_special) {
+            return self->delegate(lane(text.size()), encode_atom::value, text, add_special, parse_special);
+        },
+        [self, quick](const constrain_output& c) { return self->delegate(quick, c); },
+        [self, quick](const actor_fault& f) { self->send(quick, f); },
+        [self, quick](state_atom) { return self->delegate(quick, state_atom::value); },
     };
 }
 

@@ -34,4 +34,8 @@ struct tokenizer_state {
 /// rendered_chat (text: as given); actor_fault; state_atom -> JSON.
 caf::behavior tokenizer_actor(caf::stateful_actor<tokenizer_state>* self, std::shared_ptr<const text_tools> tools);
 
+/// Answers the same through two tokenizers with threads of their own: texts over limits::bulk_text_bytes wait for each
+/// other, and nobody waits for them. Dies with either.
+caf::behavior tokenizer_pair(caf::event_based_actor* self, std::shared_ptr<const text_tools> tools);
+
 }  // namespace troupe::actors

@@ -32,6 +32,25 @@ class Context(ServerCase):
         self.assertLessEqual(body["usage"]["total_tokens"], 257)
         self.assertGreaterEqual(body["usage"]["total_tokens"], 255)
 
+    def test_a_huge_text_keeps_nobody_waiting(self):
+        """Sixteen million bytes are tokenized, and refused with their exact count; a short question meanwhile is answered first."""
+        order, huge = [], "lorem ipsum " * 1_250_000
+
+        def ask(name, content):
+            status, _, body = self.server.request("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": content}], "max_tokens": 2}, timeout=120)
+            order.append((name, status, body.get("error", {}).get("code"), body.get("error", {}).get("n_prompt_tokens", 0)))
+        big = threading.Thread(target=ask, args=("huge", huge))
+        big.start()
+        wait_until(lambda: self.server.metric("troupe_running") == 0 and big.is_alive(), 5)
+        time.sleep(0.3)
+        while big.is_alive() and len(order) < 20:
+            ask("short", "Hi.")
+        big.join()
+        self.assertEqual(order[0][:2], ("short", 200), order)
+        refused = next(o for o in order if o[0] == "huge")
+        self.assertEqual(refused[1:3], (400, "context_length_exceeded"))
+        self.assertGreater(refused[3], 1_000_000)
+
     def test_prefix_is_found_again(self):
         cold = self.complete(200, max_tokens=8)[2]
         warm = self.complete(200, max_tokens=8)[2]
