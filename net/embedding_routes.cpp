@@ -32,7 +32,6 @@ class embedding_answer : public std::enable_shared_from_this<embedding_answer> {
         group_ = std::make_shared<generation_group>(exchange_, s, std::move(parts),
             generation_group::handlers{[] {}, [self](std::size_t part, const event& e) { self->handle(part, e); },
                 [self](const error& e) { self->exchange_->respond(error_response(e)); }});
-        exchange_->on_gone([group = group_] { group->cancel(); });
         group_->run();
     }
 

@@ -56,8 +56,7 @@ void one_model(services& s, exchange_ptr x, const captures& c) {
     s.engine.models(on_reply<std::vector<model_card>>(x, [x, id = c[0]](const std::vector<model_card>& cards) {
         for (const auto& card : cards)
             if (card.id == id) return x->respond(json_response(json::serialize(model_json(card))));
-        x->respond(error_response(
-            no_such_model(id)));
+        x->respond(error_response(no_such_model(id)));
     }));
 }
 
@@ -128,7 +127,8 @@ result<void> arm_fault(services& s, const exchange_ptr& x, const json_object& o)
     f.slow_ms = slow.value_or(0);
     f.request_contains = contains.value_or("");
     if (!f.request_contains.empty() && f.target != "executor")
-        return fail(errc::unsupported_parameter, "'request_contains' works on faults of the executor only", "request_contains");
+        return fail(
+            errc::unsupported_parameter, "'request_contains' works on faults of the executor only", "request_contains");
     s.engine.arm_fault(std::move(f), on_reply<bool>(x, [x](bool) { x->respond(json_response("{\"armed\":true}")); }));
     return {};
 }

@@ -25,7 +25,10 @@ generation_group::generation_group(exchange_ptr x, services& s, std::vector<comp
     for (auto& request : parts) parts_.push_back({std::move(request), state::waiting, {}, {}});
 }
 
-void generation_group::run() { start_more(); }
+void generation_group::run() {
+    exchange_->on_gone([self = shared_from_this()] { self->cancel(); });
+    start_more();
+}
 
 std::size_t generation_group::count(state s) const {
     return static_cast<std::size_t>(

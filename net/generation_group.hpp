@@ -26,6 +26,7 @@ class generation_group : public std::enable_shared_from_this<generation_group> {
     };
 
     generation_group(exchange_ptr x, services& s, std::vector<completion_request> parts, handlers h);
+    /// Starts the first parts. When the client goes, all are cancelled.
     void run();
     /// Cancels what runs; no handler is called any more.
     void cancel();

@@ -111,9 +111,7 @@ class http_connection final : public connection {
             if (!writing_) drop();
         } else if (streaming_) {
             if (!stream_ended_)  // its answer goes on after the restart; this reader is told why nothing more comes
-                stream_write(
-                    x, "data: {\"error\":" + error_object(fail(errc::shutting_down, "the server is shutting down")) +
-                           "}\n\ndata: [DONE]\n\n");
+                stream_write(x, error_frames(fail(errc::shutting_down, "the server is shutting down")));
             stream_finish(x);
         } else if (!writing_) {
             x->respond(error_response(fail(errc::shutting_down, "the server is shutting down")));

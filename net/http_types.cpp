@@ -20,10 +20,18 @@ std::string error_object(const error& e) {
     return boost::json::serialize(o);
 }
 
+namespace {
+
+std::string error_body(const error& e) { return "{\"error\":" + error_object(e) + "}"; }
+
+}  // namespace
+
+std::string error_frames(const error& e) { return "data: " + error_body(e) + "\n\ndata: [DONE]\n\n"; }
+
 http_response error_response(const error& e) {
     http_response r;
     r.status = info(e.code).http_status;
-    r.body = "{\"error\":" + error_object(e) + "}";
+    r.body = error_body(e);
     const auto wait_ms = e.retry_after_ms > 0 ? e.retry_after_ms : (r.status == 503 ? 1000 : 0);
     if (wait_ms > 0) r.headers.emplace_back("Retry-After", std::to_string((wait_ms + 999) / 1000));
     return r;

@@ -72,6 +72,8 @@ using exchange_ptr = std::shared_ptr<exchange>;
 http_response error_response(const error& e);
 /// {"message", "type", "param", "code", ...} as JSON text, for `error` in any wire format.
 std::string error_object(const error& e);
+/// The end of an event stream that failed: data: {"error": ...}, then [DONE].
+std::string error_frames(const error& e);
 
 /// A reply that answers `x` with the error itself, or calls `good(value)` on the I/O thread.
 template <class T, class F> std::function<void(result<T>)> on_reply(exchange_ptr x, F good) {

@@ -6,7 +6,6 @@
 #include "net/generation_group.hpp"
 #include "net/llama_wire.hpp"
 #include "net/model_request.hpp"
-#include "net/openai_wire.hpp"
 #include "net/sse_client.hpp"
 
 namespace troupe::net {
@@ -48,8 +47,7 @@ class llama_answer final : public sse_writer {
                                            if (self->wire_.stream) self->open();
                                        },
                 [self](std::size_t part, const event& e) { self->handle(part, e); },
-                [self](const error& e) { self->failed(e); }});
-        exchange_->on_gone([group = group_] { group->cancel(); });
+                [self](const error& e) { self->fail_with(e); }});
         group_->run();
     }
 
@@ -94,15 +92,6 @@ class llama_answer final : public sse_writer {
     }
 
     void frame(const json::value& v) { write("data: " + json::serialize(v) + "\n\n"); }
-
-    void failed(const error& e) {
-        if (is_open()) {
-            write(completion_writer::failure(e));
-            finish();
-        } else {
-            exchange_->respond(error_response(e));
-        }
-    }
 
     services& services_;
     llama_wire wire_;

@@ -72,11 +72,6 @@ result<llama_wire> read_llama_request(const json_object& o, std::int64_t n_vocab
     llama_wire w;
     TROUPE_TRYV(refuse_unbuilt(o));
     TROUPE_TRYV(check_ignored(o));
-    TROUPE_TRY(const auto indent, o.integer("n_indent"));
-    if (indent.value_or(0) != 0)
-        return fail(errc::unsupported_parameter, "'n_indent' is not available in this version", "n_indent");
-    if (o.has("samplers"))
-        return fail(errc::unsupported_parameter, "'samplers' is not available: the order is fixed", "samplers");
     param_rules rules;
     rules.n_vocab = n_vocab;
     rules.allow_zero_max_tokens = true;

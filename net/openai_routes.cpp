@@ -24,7 +24,6 @@ class completion_answer final : public sse_writer {
                                        },
                 [self](std::size_t part, const event& e) { self->handle(part, e); },
                 [self](const error& e) { self->failed(e); }});
-        exchange_->on_gone([group = group_] { group->cancel(); });
         group_->run();
     }
 
@@ -70,12 +69,7 @@ class completion_answer final : public sse_writer {
 
     void failed(error e) {
         if (e.code == errc::not_found && e.param == "session") e.param = "session_id";
-        if (is_open()) {
-            write(completion_writer::failure(e));
-            finish();
-        } else {
-            exchange_->respond(error_response(e));
-        }
+        fail_with(e);
     }
 
     services& services_;

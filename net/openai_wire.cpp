@@ -315,10 +315,6 @@ std::string completion_writer::end() const {
     return frames + "data: [DONE]\n\n";
 }
 
-std::string completion_writer::failure(const error& e) {
-    return "data: {\"error\":" + error_object(e) + "}\n\ndata: [DONE]\n\n";
-}
-
 void completion_writer::collect(std::size_t part, const delta_event& d) {
     auto& p = parts_[part];
     p.text += d.text;

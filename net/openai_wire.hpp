@@ -40,7 +40,6 @@ class completion_writer {
     std::string progress(std::size_t part, const generation_progress& p);
     std::string finish(std::size_t part, const generation_done& d);  ///< the part's final chunk
     std::string end() const;                                         ///< usage chunk if asked for, [DONE]
-    static std::string failure(const error& e);                      ///< error, then [DONE]
 
     /// For answers in one piece: what the parts say, then all of it.
     void collect(std::size_t part, const delta_event& d);

@@ -1,5 +1,6 @@
 #include "net/params.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -163,7 +164,9 @@ result<generation_params> read_params(const json_object& o, const param_rules& r
     TROUPE_TRY(p.presence_penalty, o.number("presence_penalty", -2, 2));
     TROUPE_TRY(p.frequency_penalty, o.number("frequency_penalty", -2, 2));
     TROUPE_TRY(p.seed, o.integer("seed"));
-    const auto tokens_name = spelled(o, "max_completion_tokens", "max_tokens");
+    auto tokens_name = spelled(o, "max_completion_tokens", "max_tokens");
+    TROUPE_TRY(const auto n_predict, o.integer("n_predict", -1, int64_max));  // llama-server's name; -1: no bound
+    if (!o.has(tokens_name) && n_predict.value_or(-1) >= 0) tokens_name = "n_predict";
     TROUPE_TRY(p.max_tokens, o.integer(tokens_name, rules.allow_zero_max_tokens ? 0 : 1, int64_max));
     TROUPE_TRY(p.min_tokens, o.integer("min_tokens", 0, int64_max));
     TROUPE_TRY(p.stop, read_strings(o, "stop"));
@@ -180,28 +183,54 @@ result<generation_params> read_params(const json_object& o, const param_rules& r
     return p;
 }
 
+namespace {
+
+/// Fields that would change the answer if they were built, and the value (true counts as 1) that asks for nothing.
+struct unbuilt {
+    const char* name;
+    double off = 0;
+};
+constexpr unbuilt unbuilt_fields[] = {{"functions"}, {"guided_regex"}, {"guided_choice"}, {"guided_grammar"}, {"regex"},
+    {"ebnf"}, {"logit_processors"}, {"audio"}, {"suffix"}, {"lora"}, {"documents"}, {"chat_template"}, {"samplers"},
+    {"n_indent"}, {"allowed_token_ids"}, {"bad_words"}, {"banned_strings"}, {"smoothing_factor"}, {"top_a"}, {"tfs", 1},
+    {"truncate_prompt_tokens"}, {"prompt_logprobs"}, {"use_beam_search"}, {"length_penalty", 1},
+    {"continue_final_message"}, {"add_generation_prompt", 1}};
+
+bool asks_for_nothing(simdjson::dom::element e, double off) {
+    bool on = false;
+    if (!e.get(on)) return (on ? 1 : 0) == off;
+    double number = 0;
+    if (!e.get(number)) return number == off;
+    std::string_view text;
+    if (!e.get(text)) return text.empty();
+    simdjson::dom::array list;
+    return !e.get(list) && list.size() == 0;
+}
+
+bool only_text(simdjson::dom::element modalities) {
+    simdjson::dom::array list;
+    if (modalities.get(list)) return false;
+    return std::all_of(list.begin(), list.end(), [](simdjson::dom::element e) {
+        std::string_view kind;
+        return !e.get(kind) && kind == "text";
+    });
+}
+
+}  // namespace
+
 result<void> refuse_unbuilt(const json_object& o, bool reads_tools) {
     const auto refuse = [](std::string_view name) {
         return fail(
             errc::unsupported_parameter, fmt::format("'{}' is not available in this version", name), std::string(name));
     };
-    for (const auto* name : {"tools", "functions"}) {
-        if (reads_tools && std::string_view(name) == "tools") continue;
-        const auto e = o.find(name);
-        simdjson::dom::array list;
-        if (e && (e->get(list) || list.size() > 0)) return refuse(name);
-    }
+    if (const auto e = o.find("tools"); e && !reads_tools && !asks_for_nothing(*e, 0)) return refuse("tools");
     if (const auto e = o.find("tool_choice"); e && !reads_tools) {
         std::string_view choice;
         if (e->get(choice) || (choice != "none" && choice != "auto")) return refuse("tool_choice");
     }
-    for (const auto* name :
-        {"guided_regex", "guided_choice", "guided_grammar", "logit_processors", "audio", "suffix", "lora"}) {
-        const auto e = o.find(name);
-        simdjson::dom::array list;
-        const bool off = e && !e->get(list) && list.size() == 0;
-        if (e && !off) return refuse(name);
-    }
+    if (const auto e = o.find("modalities"); e && !only_text(*e)) return refuse("modalities");
+    for (const auto& field : unbuilt_fields)
+        if (const auto e = o.find(field.name); e && !asks_for_nothing(*e, field.off)) return refuse(field.name);
     return {};
 }
 

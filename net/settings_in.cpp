@@ -7,6 +7,18 @@
 #include "net/params.hpp"
 
 namespace troupe::net {
+namespace {
+
+/// Parameters of a session or of one message in it: one answer, no tools.
+result<generation_params> read_session_params(const json_object& o, std::int64_t n_vocab) {
+    param_rules rules;
+    rules.n_vocab = n_vocab;
+    TROUPE_TRYV(refuse_unbuilt(o));
+    TROUPE_TRYV(refuse_choices(o));
+    return read_params(o, rules);
+}
+
+}  // namespace
 
 result<session_settings> read_settings(const json_object& o, std::int64_t n_vocab) {
     session_settings s;
@@ -17,18 +29,16 @@ result<session_settings> read_settings(const json_object& o, std::int64_t n_voca
     if (s.system.size() > limits::max_system_prompt_bytes)
         return fail(errc::invalid_request,
             fmt::format("'system' is longer than {} bytes", limits::max_system_prompt_bytes), "system");
-    param_rules rules;
-    rules.n_vocab = n_vocab;
-    TROUPE_TRYV(refuse_unbuilt(o));
-    TROUPE_TRYV(refuse_choices(o));
-    TROUPE_TRY(s.params, read_params(o, rules));
+    simdjson::dom::array bases;
+    if (const auto e = o.find("knowledge_bases"); e && (e->get(bases) || bases.size() > 0))
+        return fail(
+            errc::unsupported_parameter, "knowledge bases are not available in this version", "knowledge_bases");
+    TROUPE_TRY(s.params, read_session_params(o, n_vocab));
     for (const auto* name : {"sampling", "params"}) {
         const auto nested = o.find(name);
         if (!nested) continue;
         TROUPE_TRY(const auto inner, json_object::from(*nested, fmt::format("'{}'", name)));
-        TROUPE_TRYV(refuse_unbuilt(inner));
-        TROUPE_TRYV(refuse_choices(inner));
-        TROUPE_TRY(const auto more, read_params(inner, rules));
+        TROUPE_TRY(const auto more, read_session_params(inner, n_vocab));
         s.params = overlay(s.params, more);
     }
     return s;
@@ -38,11 +48,7 @@ result<generation_params> read_message_params(const json_object& o, std::int64_t
     const auto nested = o.find("params");
     if (!nested) return generation_params{};
     TROUPE_TRY(const auto inner, json_object::from(*nested, "'params'"));
-    param_rules rules;
-    rules.n_vocab = n_vocab;
-    TROUPE_TRYV(refuse_unbuilt(inner));
-    TROUPE_TRYV(refuse_choices(inner));
-    return read_params(inner, rules);
+    return read_session_params(inner, n_vocab);
 }
 
 result<new_message> read_message(const json_object& o, std::int64_t n_vocab) {

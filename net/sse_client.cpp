@@ -22,6 +22,12 @@ void sse_writer::write(std::string frame) {
     stream_->write(std::move(frame));
 }
 
+void sse_writer::fail_with(const error& e) {
+    if (!is_open()) return exchange_->respond(error_response(e));
+    write(error_frames(e));
+    finish();
+}
+
 void sse_writer::finish() {
     if (stream_) stream_->finish();
     stream_.reset();

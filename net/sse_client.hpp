@@ -21,6 +21,8 @@ class sse_writer : public std::enable_shared_from_this<sse_writer> {
     /// Sends the head of the stream (contracts: no-cache, no proxy buffering) and starts the pings.
     void open();
     bool is_open() const { return stream_ != nullptr; }
+    /// Ends with an error: in the stream if it is open, else as the whole answer.
+    void fail_with(const error& e);
     void write(std::string frame);
     void finish();
 

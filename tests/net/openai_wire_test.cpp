@@ -155,7 +155,7 @@ TEST(openai_wire, older_logprobs) {
 }
 
 TEST(openai_wire, failure_ends_the_stream) {
-    const auto text = completion_writer::failure(error{errc::executor_poisoned, "x", ""});
+    const auto text = error_frames(error{errc::executor_poisoned, "x", ""});
     EXPECT_TRUE(text.ends_with("}\n\ndata: [DONE]\n\n"));
     EXPECT_NE(text.find("\"code\":\"executor_poisoned\""), std::string::npos);
 }

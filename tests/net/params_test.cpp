@@ -81,13 +81,17 @@ TEST(params, what_is_not_built_is_refused_by_name) {
         return refuse_unbuilt(b.object);
     };
     for (const auto* text :
-        {R"({"tools":[{}]})", R"({"tool_choice":"required"})", R"({"guided_regex":"x"})", R"({"suffix":"x"})"}) {
+        {R"({"tools":[{}]})", R"({"tool_choice":"required"})", R"({"guided_regex":"x"})", R"({"suffix":"x"})",
+            R"({"bad_words":["x"]})", R"({"prompt_logprobs":0.5})", R"({"use_beam_search":true})", R"({"tfs":0.5})",
+            R"({"add_generation_prompt":false})", R"({"modalities":["text","audio"]})", R"({"samplers":["top_k"]})"}) {
         const auto r = refuse(text);
         ASSERT_FALSE(r.ok()) << text;
         EXPECT_EQ(r.error().code, errc::unsupported_parameter) << text;
     }
     for (const auto* text : {"{}", R"({"tools":[]})", R"({"tools":null})", R"({"response_format":{"type":"text"}})",
-             R"({"tool_choice":"none"})", R"({"something_new":1})"})
+             R"({"tool_choice":"none"})", R"({"something_new":1})",
+             R"({"tfs":1.0,"length_penalty":1,"top_a":0,"use_beam_search":false,"add_generation_prompt":true})",
+             R"({"modalities":["text"],"bad_words":[],"suffix":"","samplers":null})"})
         EXPECT_TRUE(refuse(text).ok()) << text;
 }
 
