@@ -40,6 +40,11 @@ void dense_ffn::forward(step& s, const dense_rows& r, const decoder_dims& d, ker
     s.linear(r.gate, {{&down, down_bias, r.h}});
 }
 
+void dense_layer::declare_post_norms(builder& b, const std::string& prefix, const decoder_dims& d) {
+    b.vector(post_attn_norm, prefix + "post_attention_norm.weight", d.n_embd);
+    b.vector(post_ffn_norm, prefix + "post_ffw_norm.weight", d.n_embd);
+}
+
 dense_decoder::dense_decoder(builder& b) : dims(b.read_dims()) {
     b.embed(embed_, "token_embd.weight", dims.n_vocab, dims.n_embd);
     b.vector(output_norm_, "output_norm.weight", dims.n_embd);
@@ -75,6 +80,11 @@ void dense_decoder::add_layers(
 }
 
 double dense_decoder::usual_scale() const { return 1 / std::sqrt(static_cast<double>(dims.head_dim)); }
+
+double dense_decoder::gemma_scale(std::int32_t layers_of_27b) const {
+    if (dims.n_layers != layers_of_27b) return usual_scale();
+    return 1 / std::sqrt(static_cast<double>(dims.n_embd) / dims.n_heads);
+}
 
 void dense_decoder::forward(step& s) {
     s.embed(embed_, embedding_scale, rows_.x);

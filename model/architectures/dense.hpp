@@ -54,6 +54,9 @@ struct dense_layer {
     const float *post_attn_norm = nullptr, *post_ffn_norm = nullptr;  ///< of what is added to it; null: none
     dense_attention attention;
     dense_ffn ffn;
+
+    /// post_attention_norm.weight, post_ffw_norm.weight
+    void declare_post_norms(builder& b, const std::string& prefix, const decoder_dims& d);
 };
 
 class dense_decoder final : public network {
@@ -68,6 +71,9 @@ class dense_decoder final : public network {
     void add_layers(builder& b, double score_scale, double score_cap, std::span<const std::int32_t> window_of_layer);
     /// head_dim^-0.5
     double usual_scale() const;
+    /// Gemma's: as usual, but its 27B (`layers_of_27b`; files carry no key for it) takes the width a head would have
+    /// without key_length.
+    double gemma_scale(std::int32_t layers_of_27b) const;
     void forward(step& s) override;
 
     decoder_dims dims;

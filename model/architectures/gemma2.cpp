@@ -14,11 +14,7 @@ namespace {
 constexpr std::int64_t usual_window = 4096;
 constexpr double score_cap = 50, logit_cap = 30;
 
-/// 27B (46 layers) scales queries by the width a head would have without key_length; files carry no key for it.
-double score_scale(const decoder_dims& d) {
-    const bool is_27b = d.n_layers == 46;
-    return 1 / std::sqrt(is_27b ? static_cast<double>(d.n_embd) / d.n_heads : d.head_dim);
-}
+constexpr std::int32_t layers_of_27b = 46;
 
 std::unique_ptr<network> describe(builder& b) {
     auto m = std::make_unique<dense_decoder>(b);
@@ -30,7 +26,7 @@ std::unique_ptr<network> describe(builder& b) {
     const auto window =
         static_cast<std::int32_t>(b.integer_or("attention.sliding_window", usual_window, 1, most_window));
     const auto windows = b.alternating_windows(window, 2);
-    m->add_layers(b, b.number_or("attention.scale", score_scale(d), 1e-6, 1e3),
+    m->add_layers(b, b.number_or("attention.scale", m->gemma_scale(layers_of_27b), 1e-6, 1e3),
         b.number_or("attn_logit_softcapping", score_cap, 0, 1e6), windows);
     for (std::size_t i = 0; i < m->layers.size(); ++i) {
         dense_layer& l = m->layers[i];
@@ -38,8 +34,7 @@ std::unique_ptr<network> describe(builder& b) {
         l.attention.declare(b, p, d);
         l.attention.positions = positions;
         l.ffn.declare(b, p, d);
-        b.vector(l.post_attn_norm, p + "post_attention_norm.weight", d.n_embd);
-        b.vector(l.post_ffn_norm, p + "post_ffw_norm.weight", d.n_embd);
+        l.declare_post_norms(b, p, d);
     }
     return m;
 }

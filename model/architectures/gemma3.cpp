@@ -10,11 +10,7 @@
 namespace troupe::model {
 namespace {
 
-/// 27B (62 layers) scales queries by the width a head would have without key_length; files carry no key for it.
-double score_scale(const decoder_dims& d) {
-    const bool is_27b = d.n_layers == 62;
-    return 1 / std::sqrt(is_27b ? static_cast<double>(d.n_embd) / d.n_heads : d.head_dim);
-}
+constexpr std::int32_t layers_of_27b = 62;
 
 std::unique_ptr<network> describe(builder& b) {
     auto m = std::make_unique<dense_decoder>(b);
@@ -29,7 +25,7 @@ std::unique_ptr<network> describe(builder& b) {
     const rotary* local = m->add_rope(b, b.read_rope(local_base, {}, d.head_dim, halves));
     const auto window = static_cast<std::int32_t>(b.integer("attention.sliding_window", 1, most_window));
     const auto windows = b.alternating_windows(window, 6);
-    m->add_layers(b, b.number_or("attention.scale", score_scale(d), 1e-6, 1e3), 0, windows);
+    m->add_layers(b, b.number_or("attention.scale", m->gemma_scale(layers_of_27b), 1e-6, 1e3), 0, windows);
     for (std::size_t i = 0; i < m->layers.size(); ++i) {
         dense_layer& l = m->layers[i];
         const std::string p = layer_prefix(i);
@@ -37,8 +33,7 @@ std::unique_ptr<network> describe(builder& b) {
         l.attention.declare_head_norms(b, p, d);
         l.attention.positions = windows[i] != 0 ? local : global;
         l.ffn.declare(b, p, d);
-        b.vector(l.post_attn_norm, p + "post_attention_norm.weight", d.n_embd);
-        b.vector(l.post_ffn_norm, p + "post_ffw_norm.weight", d.n_embd);
+        l.declare_post_norms(b, p, d);
     }
     return m;
 }

@@ -20,7 +20,7 @@ template <class Leaf> std::vector<bool> spread(const grammar& g, Leaf&& leaf) {
     std::vector<std::vector<std::uint32_t>> rules_of_body(n), users_of_rule(g.rules.size());
     std::vector<std::size_t> missing(n);
     std::vector<bool> holds(n);
-    std::vector<std::uint32_t> todo;
+    std::vector<std::uint32_t> pending;
     for (std::uint32_t i = 0; i < n; ++i) {
         const auto& e = g.expressions[i];
         for (const auto p : e.parts) users[p].push_back(i);
@@ -28,18 +28,18 @@ template <class Leaf> std::vector<bool> spread(const grammar& g, Leaf&& leaf) {
         missing[i] = e.what == kind::sequence ? e.parts.size() : 1;
         if (leaf(e) || (e.what == kind::sequence && e.parts.empty())) {
             holds[i] = true;
-            todo.push_back(i);
+            pending.push_back(i);
         }
     }
     for (std::uint32_t r = 0; r < g.rules.size(); ++r) rules_of_body[g.rules[r].body].push_back(r);
     const auto reached = [&](std::uint32_t i) {
         if (holds[i] || --missing[i] > 0) return;
         holds[i] = true;
-        todo.push_back(i);
+        pending.push_back(i);
     };
-    while (!todo.empty()) {
-        const auto i = todo.back();
-        todo.pop_back();
+    while (!pending.empty()) {
+        const auto i = pending.back();
+        pending.pop_back();
         for (const auto u : users[i]) reached(u);
         for (const auto r : rules_of_body[i])
             for (const auto u : users_of_rule[r]) reached(u);
