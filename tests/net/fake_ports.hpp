@@ -39,10 +39,14 @@ struct fake_sessions final : session_port {
         asked = "import";
         done(session_view{});
     }
-    void subscribe(std::string, std::optional<std::uint64_t>, client_ptr, reply<bool> done) override { done(true); }
+    void subscribe(std::string s, std::optional<std::uint64_t>, client_ptr, reply<bool> done) override {
+        asked = "subscribe " + s;
+        done(true);
+    }
     void unsubscribe(std::string, client_ptr, reply<bool> done) override { done(true); }
     void disconnect(client_ptr) override {}
-    void message(std::string, new_message, std::string, client_ptr, std::string, reply<posted> done) override {
+    void message(std::string s, new_message, std::string, client_ptr, std::string, reply<posted> done) override {
+        asked = "message " + s;
         done(posted{});
     }
     void regenerate(std::string, std::string, generation_params, std::string, client_ptr, std::string,
