@@ -45,10 +45,8 @@ class Reader:
         return text.decode()
 
 
-def main():
-    kills, rng = int(sys.argv[1]) if len(sys.argv) > 1 else 50, random.Random(1)
-    folder = tempfile.mkdtemp(prefix="troupe-front-kills-")
-    server = Server(data_dir=folder)
+def run(kills, rng, folder, servers):
+    server = servers[-1]
     expected = [server.chat(p, max_tokens=TOKENS, **params)[0] for p, params in PROMPTS]
     done, starts, port = 0, [], server.port
     while done < kills:
@@ -63,7 +61,7 @@ def main():
                 r.leave()
             start = time.monotonic()
             server.close()
-            server = Server(data_dir=folder, port=port, wait=False)
+            servers.append(server := Server(data_dir=folder, port=port, wait=False))
             starts.append(time.monotonic() - start)
             if executor:
                 wait_until(lambda: not alive(executor), 5, what="the old executor to be gone")
@@ -86,6 +84,16 @@ def main():
     starts.sort()
     print(f"{done} x kill -9 of the front on port {port}: nothing seen was missing, every text as undisturbed, no orphan; "
           f"port open again after {starts[len(starts) // 2]:.2f} s (median), {starts[-1]:.2f} s at most; last exit code {code}")
+
+
+
+def main():
+    folder = tempfile.mkdtemp(prefix="troupe-front-kills-")
+    servers = [Server(data_dir=folder)]
+    try:
+        run(int(sys.argv[1]) if len(sys.argv) > 1 else 50, random.Random(1), folder, servers)
+    finally:
+        servers[-1].close()
 
 
 if __name__ == "__main__":

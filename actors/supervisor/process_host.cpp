@@ -199,12 +199,12 @@ class process_host final : public child_host {
     bool run_commands() {
         std::uint64_t count = 0;
         if (read(wake_.get(), &count, sizeof count) < 0) return true;
-        std::deque<command_item> todo;
+        std::deque<command_item> pending;
         {
             std::lock_guard lock(mutex_);
-            todo.swap(commands_);
+            pending.swap(commands_);
         }
-        for (auto& c : todo) {
+        for (auto& c : pending) {
             if (c.kind == command_kind::quit) return false;
             if (c.kind == command_kind::launch) {
                 start(c);

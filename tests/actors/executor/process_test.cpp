@@ -1,11 +1,12 @@
 // Real executor processes (fake backend), killed in every way at random moments.
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
 #include <future>
 #include <random>
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -153,7 +154,7 @@ TEST_F(process_test, survives_twenty_deaths_in_order_and_leaves_no_zombie) {
     for (int i = 0; i < 20; ++i) {
         // After a few steps, at a random moment of the next ones.
         for (std::uint32_t steps = random() % 6 + 1; steps > 0; --steps) seen_->wait("result");
-        std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500));
+        for (std::uint32_t asks = random() % 8; asks > 0; --asks) ask<health_report>(health_atom::value);
         const bool stop = i % 10 == 3;  // a frozen process is found by its counters: two seconds each
         ASSERT_EQ(::kill(current.pid, stop ? SIGSTOP : i % 2 == 0 ? SIGKILL : SIGABRT), 0);
         const auto down = seen_->wait("down");
@@ -219,8 +220,9 @@ TEST_F(process_test, a_frozen_idle_process_is_not_called_healthy) {
     }
     EXPECT_EQ(ask<health_report>(health_atom::value).status, "ok");
     ASSERT_EQ(::kill(current.pid, SIGSTOP), 0);
-    std::this_thread::sleep_for(limits::health_cache);
-    const auto frozen = ask<health_report>(health_atom::value);
+    auto frozen = ask<health_report>(health_atom::value);
+    while (frozen.status == "ok")
+        frozen = ask<health_report>(health_atom::value);  // until the cached answer is too old
     EXPECT_EQ(frozen.status, "recovering");
     EXPECT_FALSE(frozen.healthy());
     EXPECT_EQ(seen_->wait("down").reason, "hang");
@@ -259,16 +261,13 @@ TEST(executor_process, dies_with_its_front) {
     std::int32_t executor = 0;
     ASSERT_EQ(read(pipe_fds[0], &executor, sizeof executor), static_cast<ssize_t>(sizeof executor));
     EXPECT_EQ(::kill(executor, 0), 0);
+    const int watched = static_cast<int>(syscall(SYS_pidfd_open, executor, 0));
+    ASSERT_GE(watched, 0);
     ASSERT_EQ(::kill(front, SIGKILL), 0);
     ASSERT_EQ(waitpid(front, nullptr, 0), front);
-    // The executor's own parent is init by now; it is gone (or a zombie init has not collected) within a moment.
-    const auto dead = [&] {
-        std::ifstream stat("/proc/" + std::to_string(executor) + "/stat");
-        std::string pid, name, state;
-        return !(stat >> pid >> name >> state) || state == "Z" || state == "X";
-    };
-    for (int i = 0; i < 500 && !dead(); ++i) std::this_thread::sleep_for(10ms);
-    EXPECT_TRUE(dead());
+    pollfd death{.fd = watched, .events = POLLIN, .revents = 0};
+    EXPECT_EQ(poll(&death, 1, 5000), 1) << "the executor outlives its front";
+    close(watched);
     close(pipe_fds[0]);
 }
 
