@@ -9,16 +9,10 @@
 #include <caf/allowed_unsafe_message_type.hpp>
 
 #include "actors/executor/progress_page.hpp"
+#include "actors/supervisor/child_exit.hpp"
 #include "core/error.hpp"
 
 namespace troupe::actors {
-
-/// Why a process is no more, as far as the system tells.
-struct child_exit {
-    int signal = 0;              ///< 0: it exited by itself
-    int code = 0;                ///< exit code if signal is 0
-    bool out_of_memory = false;  ///< the kernel killed it for memory
-};
 
 enum class child_event_kind : std::uint8_t {
     door,    ///< loaded; `door` answers hello

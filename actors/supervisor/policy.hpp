@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "actors/supervisor/child_host.hpp"
+#include "actors/supervisor/child_exit.hpp"
 #include "core/clock.hpp"
 
 namespace troupe::actors {

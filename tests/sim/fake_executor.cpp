@@ -6,23 +6,22 @@
 
 namespace troupe::actors::sim {
 
-token_id next_token(const std::vector<token_id>& tokens) {
-    std::uint64_t h = 1469598103934665603ull;
-    for (const token_id t : tokens) h = (h ^ static_cast<std::uint64_t>(t)) * 1099511628211ull;
-    h ^= h >> 29;
-    if (h % 61 == 0) return end_token;
-    const auto token = static_cast<token_id>(10 + (h >> 8) % 900);
-    return token;
+token_id text_so_far::next() const {
+    const std::uint64_t h = hash_ ^ hash_ >> 29;
+    return h % 61 == 0 ? end_token : static_cast<token_id>(10 + (h >> 8) % 900);
 }
 
 std::vector<token_id> answer_of(const std::vector<token_id>& prompt, std::int64_t max_tokens, bool ends) {
-    std::vector<token_id> all = prompt;
-    while (static_cast<std::int64_t>(all.size() - prompt.size()) < max_tokens) {
-        const token_id t = next_token(all);
+    text_so_far text;
+    for (const token_id t : prompt) text.add(t);
+    std::vector<token_id> answer;
+    while (static_cast<std::int64_t>(answer.size()) < max_tokens) {
+        const token_id t = text.next();
         if (ends && t == end_token) break;
-        all.push_back(t);
+        answer.push_back(t);
+        text.add(t);
     }
-    return {all.begin() + static_cast<std::ptrdiff_t>(prompt.size()), all.end()};
+    return answer;
 }
 
 void fake_executor::fault(const std::string& what) {
@@ -38,9 +37,8 @@ bool fake_executor::run_op(const kv_op& op) {
         return true;
     case kv_op_kind::release_segment:
         if (!segments_.erase(op.to)) fault("release of a segment that is not committed");
-        std::erase_if(blocks_, [&](const auto& b) {
-            return layout_.segment_of(b.first.first, b.first.second) == op.to && b.first.first == op.group;
-        });
+        for (std::uint64_t i = 0, per = layout_.groups[op.group].blocks_per_segment; i < per; ++i)
+            blocks_[op.group][op.to * per + i].clear();
         return true;
     case kv_op_kind::copy_block: {
         const block* from = find(op.group, static_cast<model::block_id>(op.from));
@@ -64,49 +62,56 @@ fake_executor::block* fake_executor::find(std::size_t group, model::block_id b) 
         fault("block of a segment that is not committed to its group");
         return nullptr;
     }
-    auto& found = blocks_[{group, b}];
+    auto& found = blocks_[group][b];
     if (found.empty()) found.resize(model::block_tokens);
     return &found;
 }
 
 void fake_executor::write(const plan_row& row, sequence& s) {
-    const auto n_blocks = static_cast<std::size_t>((row.pos + row.n + model::block_tokens - 1) / model::block_tokens);
+    constexpr std::int32_t size = model::block_tokens;
+    const std::int32_t end = row.pos + row.n, first = row.pos / size, n_blocks = (end + size - 1) / size;
     for (std::size_t g = 0; g < s.tables.size(); ++g) {
-        if (s.tables[g].size() < n_blocks) return fault("a row without blocks for all its positions");
-        for (auto i = static_cast<std::size_t>((row.pos + model::block_tokens - 1) / model::block_tokens); i < n_blocks;
-             ++i)
-            if (block* b = find(g, s.tables[g][i])) b->assign(model::block_tokens, {});
-        for (std::int32_t p = row.pos; p < row.pos + row.n; ++p)
-            if (block* b = find(g, s.tables[g][static_cast<std::size_t>(p / model::block_tokens)]))
-                (*b)[static_cast<std::size_t>(p % model::block_tokens)] = {p, s.tokens[static_cast<std::size_t>(p)]};
+        if (static_cast<std::int32_t>(s.tables[g].size()) < n_blocks)
+            return fault("a row without blocks for all its positions");
+        for (std::int32_t i = first; i < n_blocks; ++i) {
+            block* b = find(g, s.tables[g][static_cast<std::size_t>(i)]);
+            if (!b) continue;
+            if (i * size >= row.pos) b->assign(size, {});
+            for (std::int32_t p = std::max(row.pos, i * size); p < std::min(end, (i + 1) * size); ++p)
+                (*b)[static_cast<std::size_t>(p % size)] = {p, s.tokens[static_cast<std::size_t>(p)]};
+        }
     }
 }
 
 /// True if everything seen is finite.
 bool fake_executor::look(const plan_row& row, const sequence& s) {
     bool finite = true;
-    for (const std::int32_t p : {row.pos, row.pos + row.n - 1})
-        for (std::size_t g = 0; g < s.tables.size(); ++g) {
-            const std::int32_t window = info_.group_window[g];
-            for (std::int32_t q = window > 0 ? std::max(0, p - window + 1) : 0; q <= p; ++q) {
-                const block* b = find(g, s.tables[g][static_cast<std::size_t>(q / model::block_tokens)]);
-                if (!b) return true;
+    for (std::size_t g = 0; g < s.tables.size(); ++g) {
+        const std::int32_t last = row.pos + row.n - 1, window = info_.group_window[g];
+        // The first row's window reaches furthest back, and everything up to the last row is seen by one of them.
+        for (std::int32_t q = window > 0 ? std::max(0, row.pos - window + 1) : 0; q <= last;) {
+            const block* b = find(g, s.tables[g][static_cast<std::size_t>(q / model::block_tokens)]);
+            if (!b) return true;
+            for (const std::int32_t end = std::min(last + 1, (q / model::block_tokens + 1) * model::block_tokens);
+                 q < end; ++q) {
                 const slot& seen = (*b)[static_cast<std::size_t>(q % model::block_tokens)];
                 if (seen.pos != q || seen.token != s.tokens[static_cast<std::size_t>(q)]) {
-                    fault("sequence " + std::to_string(row.seq) + " group " + std::to_string(g) + " at " +
-                          std::to_string(p) + " sees at " + std::to_string(q) + " position " +
+                    fault("sequence " + std::to_string(row.seq) + " group " + std::to_string(g) + " in rows from " +
+                          std::to_string(row.pos) + " sees at " + std::to_string(q) + " position " +
                           std::to_string(seen.pos));
                     return true;
                 }
                 finite = finite && seen.token != nan_token;
             }
         }
+    }
     return finite;
 }
 
 void fake_executor::sample(sequence& s, row_result& r) {
-    const token_id t = next_token(s.tokens);
+    const token_id t = s.text.next();
     s.tokens.push_back(t);
+    s.text.add(t);
     r.sampled = true;
     r.token = t;
     const bool end = std::count(s.params.end_tokens.begin(), s.params.end_tokens.end(), t) > 0;
@@ -124,8 +129,9 @@ std::optional<plan_result> fake_executor::step() {
     for (const sequence_id id : p.closes) sequences_.erase(id);
     for (const auto& o : p.opens) {
         if (sequences_.count(o.id)) fault("opened twice");
-        sequences_[o.id] = {unpack_ids(o.tokens), o.n_prompt, o.params, {}, false};
-        sequences_[o.id].tables.resize(layout_.groups.size());
+        sequence& s = sequences_[o.id] = {unpack_ids(o.tokens), {}, o.n_prompt, o.params, {}, false};
+        for (const token_id t : s.tokens) s.text.add(t);
+        s.tables.resize(layout_.groups.size());
     }
     for (const kv_op& op : p.ops) result.ops_ok.push_back(run_op(op));
     std::int64_t rows = 0;
@@ -147,6 +153,7 @@ std::optional<plan_result> fake_executor::step() {
         }
         const bool known = static_cast<std::size_t>(row.pos + row.n) <= s.tokens.size();
         if (s.ended || cancelled_.count(row.seq)) continue;
+        if (void_rows > 0 && std::uniform_real_distribution<>(0, 1)(random_) < void_rows) continue;
         if (!known)
             fault("a row of tokens that nobody knows");
         else

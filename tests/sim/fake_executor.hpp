@@ -9,7 +9,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "actors/plan.hpp"
@@ -21,15 +20,24 @@ inline constexpr token_id end_token = 7;
 inline constexpr token_id killer_token = 998;  ///< a row that computes it kills the executor
 inline constexpr token_id nan_token = 999;     ///< what has seen it is not finite
 
-/// The model: what follows these tokens.
-token_id next_token(const std::vector<token_id>& tokens);
+/// The model: the next token is a hash of all before it.
+class text_so_far {
+ public:
+    void add(token_id t) { hash_ = (hash_ ^ static_cast<std::uint64_t>(t)) * 1099511628211ull; }
+    token_id next() const;
+
+ private:
+    std::uint64_t hash_ = 1469598103934665603ull;
+};
 /// What a request must answer: the text, without the end token. ends = false: for requests without end tokens.
 std::vector<token_id> answer_of(const std::vector<token_id>& prompt, std::int64_t max_tokens, bool ends = true);
 
 class fake_executor {
  public:
     fake_executor(executor_info info, std::mt19937_64& random, double commit_failure)
-        : info_(std::move(info)), layout_(layout_of(info_)), random_(random), commit_failure_(commit_failure) {}
+        : info_(std::move(info)), layout_(layout_of(info_)), random_(random), commit_failure_(commit_failure) {
+        for (const auto& g : layout_.groups) blocks_.emplace_back(info_.max_segments * g.blocks_per_segment);
+    }
 
     const executor_info& info() const { return info_; }
     void receive(plan p) { queue_.push_back(std::move(p)); }
@@ -42,8 +50,8 @@ class fake_executor {
     std::size_t committed_segments() const { return segments_.size(); }
     std::size_t open_sequences() const { return sequences_.size(); }
 
-    std::vector<std::string> faults;      ///< what the scheduler did wrong; empty is good
-    std::uint64_t rows_after_cancel = 0;  ///< computed though cancelled before the plan started
+    std::vector<std::string> faults;  ///< what the scheduler did wrong; empty is good
+    double void_rows = 0;             ///< chance that a row of a living sequence is left out
 
  private:
     struct slot {
@@ -52,6 +60,7 @@ class fake_executor {
     };
     struct sequence {
         std::vector<token_id> tokens;
+        text_so_far text;
         std::int64_t n_prompt = 0;
         sequence_params params;
         std::vector<std::vector<model::block_id>> tables;
@@ -74,7 +83,7 @@ class fake_executor {
     std::set<sequence_id> cancelled_;
     std::map<sequence_id, sequence> sequences_;
     std::map<std::uint64_t, std::uint32_t> segments_;  ///< committed -> group
-    std::map<std::pair<std::size_t, model::block_id>, block> blocks_;
+    std::vector<std::vector<block>> blocks_;           ///< a group, by id; empty: never written
     std::uint64_t plan_started_ = 0, last_plan_ = 0;
 };
 
