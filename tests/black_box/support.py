@@ -81,7 +81,12 @@ class Server:
             raise AssertionError(f"no 'listening on' line but {line!r}; log:\n{self.log_text()}")
         self.scheme, self.host, self.port = found[1], found[2].strip("[]"), int(found[3])
         if wait:
-            self.wait_healthy()
+            try:
+                self.wait_healthy()
+            except AssertionError:
+                print(f"server log:\n{self.log_text()}")
+                self.close()
+                raise
 
     def wait_healthy(self, seconds=40):
         wait_until(lambda: self.health()[0] == 200, seconds, what="health 200")
@@ -171,6 +176,7 @@ class Socket:
         self.socket = connect(f"ws://{server.host}:{server.port}/ws", subprotocols=["troupe.v1"], open_timeout=20,
                               max_size=None, ping_interval=None, **options)
         self.frames, self.changed, self.closed = [], threading.Condition(), None
+        self.times = []  # when each frame came, by time.monotonic()
         self.next_id = 0
         self.thread = threading.Thread(target=self._read, daemon=True)
         self.thread.start()
@@ -180,8 +186,10 @@ class Socket:
     def _read(self):
         try:
             for text in self.socket:
+                frame, at = json.loads(text), time.monotonic()
                 with self.changed:
-                    self.frames.append(json.loads(text))
+                    self.times.append(at)
+                    self.frames.append(frame)
                     self.changed.notify_all()
         except Exception as e:  # closed by the other side: the test looks at `closed`
             self.closed = e
@@ -251,6 +259,46 @@ class Socket:
     def close(self):
         self.socket.close()
         self.thread.join(5)
+
+
+class MuteSocket:
+    """A WebSocket client that says what it is told to and otherwise does nothing: it reads nothing and answers no ping."""
+
+    def __init__(self, server, receive_buffer=None):
+        self.socket = socket.socket()
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(20)
+        self.socket.connect((server.host, server.port))
+        self.socket.sendall(b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                            b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: troupe.v1\r\n\r\n")
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            piece = self.socket.recv(1)
+            assert piece, head
+            head += piece
+        assert b" 101 " in head, head
+
+    def send(self, frame):
+        text = json.dumps(frame).encode()
+        assert len(text) < 65536
+        size = bytes([0x80 | len(text)]) if len(text) < 126 else bytes([0x80 | 126]) + len(text).to_bytes(2, "big")
+        self.socket.sendall(b"\x81" + size + b"\0\0\0\0" + text)  # masked with zeros
+
+    def ended(self, seconds=0.0):
+        """True if the server has ended the connection; what lies before the end is read and thrown away."""
+        self.socket.settimeout(max(seconds, 0.001))
+        try:
+            while self.socket.recv(1 << 20):
+                pass
+            return True
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+
+    def close(self):
+        self.socket.close()
 
 
 def sequence_numbers(frames, session):
