@@ -7,9 +7,11 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include "actors/engine.hpp"
 #include "cli/commands.hpp"
@@ -77,10 +79,19 @@ class signal_thread {
     std::thread thread_;
 };
 
+/// The usual soft limit (1,024) is for programs that use select(); thousands of clients may be connected.
+void raise_descriptor_limit() {
+    rlimit files{};
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= files.rlim_max) return;
+    const auto before = std::exchange(files.rlim_cur, files.rlim_max);
+    if (setrlimit(RLIMIT_NOFILE, &files) != 0) log::warn("descriptor_limit_kept limit={}", before);
+}
+
 }  // namespace
 
 int serve(const config& c) {
     log::set_level(c.log_level);
+    raise_descriptor_limit();
     std::signal(SIGPIPE, SIG_IGN);
     const auto set = watched_signals();
     pthread_sigmask(SIG_BLOCK, &set, nullptr);  // before any thread exists, so that all inherit it

@@ -34,6 +34,7 @@ struct config {
     std::string api_key_file;
     std::vector<std::string> allowed_origins, allowed_hosts;
     std::uint64_t max_body = 16u << 20;
+    std::int64_t websocket_silence = 60;  ///< seconds
     std::string tls_cert, tls_key;
     std::int64_t queue_limit = 64;     ///< waiting requests
     std::int64_t queue_timeout = 300;  ///< seconds a request may wait

@@ -25,11 +25,12 @@ inline constexpr std::size_t max_system_prompt_bytes = 1u << 20;
 
 // -- connections ------------------------------------------------------------------------------------------------------
 inline constexpr std::size_t max_connections = 4096;
+inline constexpr std::size_t http_connections_kept = 256;               ///< of these, for others than WebSockets
+inline constexpr std::size_t descriptors_kept = 128;                    ///< of the process, for other than connections
 inline constexpr std::size_t max_unanswered_commands = 64;              ///< reading from a socket stops at this many
 inline constexpr std::size_t client_queue_coalesce_bytes = 256u << 10;  ///< past this deltas are merged
 inline constexpr std::size_t client_queue_drop_bytes = 4u << 20;        ///< past this the connection is dropped
-inline constexpr auto websocket_ping_every = 20s;
-inline constexpr auto websocket_silence = 60s;
+inline constexpr auto peer_unreachable_after = 120s;  ///< bytes sent that long ago and not acknowledged
 inline constexpr auto websocket_auth_within = 5s;
 inline constexpr auto sse_ping_every = 10s;
 inline constexpr auto http_read_timeout = 30s;

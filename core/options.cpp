@@ -46,6 +46,10 @@ const std::vector<option>& build() {
         {"allowed-origin", "", "ORIGIN", "Further Origin to accept; repeatable.", &c::allowed_origins},
         {"allowed-host", "", "HOST", "Further Host to accept; repeatable.", &c::allowed_hosts},
         {"max-body", "", "SIZE", "Largest request body.", &c::max_body, 1024, 1u << 30},
+        {"websocket-silence", "", "SECONDS",
+            "A WebSocket peer that says nothing and answers no ping for so long is gone; pings go out three times as "
+            "often.",
+            &c::websocket_silence, 1, 3600},
         {"tls-cert", "", "PATH", "Certificate chain (PEM); with --tls-key the server speaks TLS.", &c::tls_cert},
         {"tls-key", "", "PATH", "Private key (PEM).", &c::tls_key},
         {"queue-limit", "", "N", "Requests that may wait.", &c::queue_limit, 0, 100000},

@@ -1,8 +1,10 @@
 // What the server's connections share: the services, the I/O context, and a set to close them all by.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <unordered_set>
 
 #include <boost/asio/io_context.hpp>
@@ -18,6 +20,8 @@ class connection : public std::enable_shared_from_this<connection> {
     virtual void start() = 0;
     /// Server shutdown: end what is open (streams have got their final event by then) and close.
     virtual void close() = 0;
+    /// Since when it only waits for a request; none if it is at work. Such ones give way when there are too many.
+    virtual std::optional<std::chrono::steady_clock::time_point> idle_since() const { return {}; }
 };
 
 /// Lives as long as the I/O thread. Only that thread touches it.
@@ -26,6 +30,7 @@ struct connection_context {
     router& routes;
     std::unordered_set<std::shared_ptr<connection>> open = {};
     bool closing = false;
+    std::size_t max_open = 0, websockets = 0;
 };
 
 std::shared_ptr<connection> make_http_connection(connection_context& c, std::unique_ptr<transport> t);

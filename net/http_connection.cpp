@@ -95,6 +95,7 @@ class http_connection final : public connection {
     }
 
     void start() override {
+        idle_since_ = std::chrono::steady_clock::now();
         context_.open.insert(shared_from_this());
         expire_in(limits::http_read_timeout);
         stream_->base().handshake([self = self()](error_code ec) {
@@ -116,6 +117,11 @@ class http_connection final : public connection {
         } else if (!writing_) {
             x->respond(error_response(fail(errc::shutting_down, "the server is shutting down")));
         }
+    }
+
+    std::optional<std::chrono::steady_clock::time_point> idle_since() const override {
+        if (exchange_ || writing_ || !stream_) return {};
+        return idle_since_;
     }
 
     // -- called by the exchange --------------------------------------------------------------------------------------
@@ -330,6 +336,8 @@ class http_connection final : public connection {
         auto key = access_rules::bearer(x->request().header("authorization"));
         if (key.empty()) key = x->request().header("x-api-key");
         const auto who = access.authenticate(key);
+        if (context_.websockets + std::min(limits::http_connections_kept, context_.max_open / 2) >= context_.max_open)
+            return x->respond(error_response(fail(errc::not_ready, "there are too many WebSocket connections")));
         auto request = parser_->release();
         upgrade u;
         u.meta = x->request();
@@ -414,6 +422,7 @@ class http_connection final : public connection {
     }
 
     void next_request() {
+        idle_since_ = std::chrono::steady_clock::now();
         if (watching_) {  // its completion comes here again
             expire_in(keep_alive_for);
             if (buffer_.size() == 0) return;
@@ -511,6 +520,7 @@ class http_connection final : public connection {
     std::optional<http::response<http::empty_body>> continue_;
     std::shared_ptr<http_exchange> exchange_;
     std::string peer_;
+    std::chrono::steady_clock::time_point idle_since_{};
     unsigned version_ = 11;
     bool keep_alive_ = false, closing_ = false, writing_ = false, watching_ = false;
     bool streaming_ = false, stream_ended_ = false, last_chunk_sent_ = false, stream_keep_alive_ = false;

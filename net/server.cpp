@@ -1,9 +1,14 @@
 #include "net/server.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <future>
 #include <sstream>
 #include <thread>
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -39,6 +44,14 @@ result<std::shared_ptr<asio::ssl::context>> load_tls(const config& c) {
     return context;
 }
 
+/// limits::max_connections, or what the process's file descriptors allow.
+std::size_t connections_possible() {
+    rlimit files{};
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return limits::max_connections;
+    const auto spare = std::max<std::size_t>(files.rlim_cur, 2 * limits::descriptors_kept) - limits::descriptors_kept;
+    return std::min(limits::max_connections, spare);
+}
+
 class server_impl final : public server {
  public:
     server_impl(const config& c, session_port& s, engine_port& e, troupe::metrics& m, std::string version,
@@ -68,6 +81,7 @@ class server_impl final : public server {
             return fail(errc::usage,
                 fmt::format("cannot listen on {}:{}: {}", config_.host, config_.port, ec.message()), "port");
         port_ = acceptor_.local_endpoint().port();
+        context_.max_open = connections_possible();
         accept();
         thread_ = std::thread([this] { io_.run(); });
         return {};
@@ -118,15 +132,34 @@ class server_impl final : public server {
         acceptor_.async_accept([this](error_code ec, tcp::socket socket) {
             if (ec == asio::error::operation_aborted || !acceptor_.is_open()) return;
             if (ec) return accept_later(ec);
-            if (context_.open.size() >= limits::max_connections) {
+            if (context_.open.size() >= context_.max_open) make_room();
+            if (context_.open.size() >= context_.max_open) {
                 error_code ignored;
                 socket.close(ignored);
             } else {
+                watch_peer(socket);
                 auto t = tls_ ? make_tls_transport(std::move(socket), tls_) : make_plain_transport(std::move(socket));
                 make_http_connection(context_, std::move(t))->start();
             }
             accept();
         });
+    }
+
+    /// Full: whoever has waited longest without a request goes, so that a question about health still gets in.
+    void make_room() {
+        std::shared_ptr<connection> longest;
+        for (const auto& c : context_.open)
+            if (c->idle_since() && (!longest || *c->idle_since() < *longest->idle_since())) longest = c;
+        if (longest) longest->close();
+    }
+
+    /// A peer that vanished without a word is found when what was sent to it is not acknowledged.
+    static void watch_peer(tcp::socket& socket) {
+        error_code ignored;
+        socket.set_option(asio::socket_base::keep_alive(true), ignored);
+        const unsigned int ms =
+            std::chrono::duration_cast<std::chrono::milliseconds>(limits::peer_unreachable_after).count();
+        setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
     }
 
     /// Out of file descriptors and the like: trying again at once would burn the processor.

@@ -36,6 +36,7 @@ class websocket_connection final : public connection, public client_port {
 
     void start() override {
         context_.open.insert(shared_from_this());
+        ++context_.websockets;
         services_.metrics.websocket_connections.Increment();
         socket_.set_option(websocket::stream_base::decorator([this](websocket::response_type& r) {
             r.set("X-Request-Id", meta_.request_id);
@@ -245,9 +246,11 @@ class websocket_connection final : public connection, public client_port {
 
     // -- watching
 
+    std::chrono::seconds silence() const { return std::chrono::seconds(services_.settings.websocket_silence); }
+
     void watch() {
-        const auto wait = authenticated_ ? clock::duration(limits::websocket_ping_every)
-                                         : clock::duration(limits::websocket_auth_within);
+        const auto wait =
+            authenticated_ ? clock::duration(silence()) / 3 : clock::duration(limits::websocket_auth_within);
         timer_.expires_after(wait);
         timer_.async_wait([weak = std::weak_ptr<websocket_connection>(self())](error_code ec) {
             if (const auto self = weak.lock(); self && !ec) self->on_timer();
@@ -257,7 +260,7 @@ class websocket_connection final : public connection, public client_port {
     void on_timer() {
         if (gone_ || closing_) return;
         if (!authenticated_) return close_with(websocket::close_code::policy_error);
-        if (clock::now() - last_heard_ > limits::websocket_silence) return drop();
+        if (clock::now() - last_heard_ >= silence()) return drop();
         if (!pinging_ && !closing_) {
             pinging_ = true;
             socket_.async_ping({}, [self = self()](error_code) { self->pinging_ = false; });
@@ -298,6 +301,7 @@ class websocket_connection final : public connection, public client_port {
         socket_.next_layer().base().socket().close(ignored);
         services_.metrics.websocket_connections.Decrement();
         services_.sessions.disconnect(as_client());
+        --context_.websockets;
         context_.open.erase(shared_from_this());
     }
 

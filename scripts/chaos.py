@@ -53,9 +53,7 @@ class Chaos:
             if users.undisturbed() != users.expected:
                 world.complain("the answers after the run are not those before it")
             world.count_front()
-            self.owned = world.server.metric('troupe_kv_blocks{state="owned"')
-            if self.owned:
-                world.complain(f"{self.owned:g} KV blocks are still owned")
+            self.owned = world.blocks_owned()
         finally:
             world.close()
         return world.good
@@ -73,7 +71,7 @@ def report(chaos, options):
              + ", ".join(f"{k} {n}" for k, n in sorted(world.answers.items())) + f"); {world.reconnects} reconnects, "
              f"{world.retried} plain requests asked again because the front had been killed",
              f"- answers lost or changed: {len(world.complaints) - world.closed}; sockets closed without a reason the contract names: {world.closed}; "
-             f"`troupe_requests_lost_total` {world.lost_metric:g}; KV blocks owned at the end {chaos.owned:g}",
+             f"`troupe_requests_lost_total` {world.lost_metric:g} (poisoned on purpose: {world.poisoned}); KV blocks owned at the end {chaos.owned:g}",
              f"- the comparison can fail: {len(chaos.sabotaged)} acts of sabotage before the run were all reported ({'; '.join(chaos.sabotaged)})", ""]
     if faults.front_starts:
         opened = sorted(o for o, _ in faults.front_starts)

@@ -13,6 +13,7 @@ from users import Lost, Socket
 from support import MuteSocket, alive, wait_until
 
 STAGES = ("detection", "process start", "loading", "re-prefill", "first token")
+ENDING = ("SIGKILL", "SIGKILL while loading", "SIGSTOP until killed", "crash", "abort", "exit", "hang", "device_lost")  # of the executor
 DEADLINES = ("hang", "SIGSTOP until killed")  # found by a progress deadline of at least 2 s, not by a death
 
 
@@ -49,9 +50,11 @@ class Faults:
         names = list(self.kinds)
         name = name or self.random.choices(names, [self.kinds[n][0] for n in names])[0]
         try:
-            if self.kinds[name][1]():
+            begun = time.monotonic()
+            done = self.kinds[name][1]()
+            if done:
                 self.counts[name] = self.counts.get(name, 0) + 1
-            self.settle()
+            self.settle(begun if done and name in ENDING else 0)
         except Exception as e:
             self.world.complain(f"fault {name} was not answered as it should be: {e!r}")
         return name
@@ -59,14 +62,15 @@ class Faults:
     def state(self):
         return self.server.request("GET", "/admin/state")[2]
 
-    def settle(self):
-        """Waits until nothing is being recovered; notes what the supervisor tells of its recoveries."""
+    def settle(self, begun):
+        """Waits until an executor's end after `begun` was noticed and nothing is being recovered; notes what the supervisor tells."""
         def settled():
             supervisor = self.state()["supervisor"]
             for r in supervisor["recoveries"]:
                 self.recoveries[self.world.generation, r["epoch"]] = r
             last = supervisor["recoveries"][-1] if supervisor["recoveries"] else None
-            return supervisor["status"] in ("ok", "degraded") and (not last or last["first_row_us"])
+            noticed = not begun or (last and last["noticed_us"] > 1e6 * begun) or time.monotonic() > begun + 20
+            return noticed and supervisor["status"] in ("ok", "degraded") and (not last or last["first_row_us"])
         wait_until(settled, 100, 0.05, "an executor at work")
 
     # -- the executor --------------------------------------------------------------------------------------------------
@@ -109,8 +113,6 @@ class Faults:
         status, _, body = self.server.request("POST", "/admin/faults", fault)
         if status != 200:
             raise Lost(f"{fault}: {status} {body}")
-        if fault.get("target", "executor") == "executor" and fault["kind"] not in ("slow", "nan", "alloc_fail"):
-            time.sleep(0.1)
         return True
 
     def marked(self, word, code, seconds=120):
@@ -129,6 +131,7 @@ class Faults:
     def poison(self):
         """A request that kills the executor each time fails alone; the users beside it do not notice."""
         word = f"poison-{time.monotonic_ns()}"
+        self.world.poisoned += 1
         return self.arm(kind="crash", times=8, request_contains=word) and self.marked(word, "executor_poisoned")
 
     def restart(self):
@@ -158,12 +161,14 @@ class Faults:
             raise Lost(f"import: {status} {body}")
         dropped = lambda: self.server.metric("troupe_slow_clients_dropped_total") or 0
         before, s = dropped(), MuteSocket(self.server, 4096)
+
+        def ask_again():
+            s.send({"type": "subscribe", "session": body["id"]})
+            return dropped() > before
         try:
-            for _ in range(40):
-                s.send({"type": "subscribe", "session": body["id"]})
+            wait_until(ask_again, 20, 0.02, "a reader that is too slow to be dropped")
         except OSError:
-            pass  # dropped already
-        wait_until(lambda: dropped() > before, 20, 0.1, "a reader that is too slow to be dropped")
+            pass  # dropped between two sends
         s.close()
         if self.server.request("DELETE", f"/v1/sessions/{body['id']}")[0] not in (200, 204):
             raise Lost("a slow reader's session is gone")

@@ -2,18 +2,18 @@
 import argparse
 import os
 import platform
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "black_box"))
-from chaos import WORKERS, Chaos  # noqa: E402
-from plots import lines  # noqa: E402
-from support import Server  # noqa: E402
+from chaos import commit, load_average
+from faults import Faults
+from plots import lines
+from users import Users, World
 
-WARM_UP = 0.2  # share of the run before memory is judged: pools fill, caches reach their bound
+USERS = 4
+WARM_UP = 0.25  # share of the run before memory is judged: pools fill, caches reach their bound
+HIDDEN = ("kill -9 of the front",)  # its memory is what is watched; front_kills.py and chaos.py kill it
 
 
 def anonymous_bytes(pid):
@@ -21,7 +21,7 @@ def anonymous_bytes(pid):
     try:
         with open(f"/proc/{pid}/status") as f:
             return 1024 * sum(int(line.split()[1]) for line in f if line.startswith(("RssAnon:", "VmSwap:")))
-    except FileNotFoundError:
+    except OSError:
         return 0
 
 
@@ -33,97 +33,111 @@ def slope(points):
     return sum((x - mx) * (y - my) for x, y in points) / spread if spread else 0
 
 
-class Soak(Chaos):
-    """Users are Chaos's; faults come at a fixed pace, and every few seconds everything that should stay flat is written down."""
+def share(values, part):
+    return sorted(values)[int(part * (len(values) - 1))] if values else 0
 
-    def __init__(self, options):
-        super().__init__(options.seed)
-        self.options = options
-        self.samples = []  # (hours, front MiB, executor MiB, KV MiB, restarts, p50 ms, p99 ms)
-        self.latencies = []
 
-    def user(self, number):
-        inner = self.over_http
+class Soak:
+    """Users without pause but for their thinking; faults at a fixed pace; every few seconds all that should stay flat is noted."""
 
-        def timed(index, rng):
-            start = time.monotonic()
-            text = inner(index, rng)
-            with self.lock:
-                self.latencies.append(1000 * (time.monotonic() - start))
-            return text
-        self.over_http = timed
-        super().user(number)
+    def __init__(self, hours, fault_every=30, sample_every=5, seed=1, **server):
+        self.hours, self.fault_every, self.sample_every = hours, fault_every, sample_every
+        self.world = World("--fault-injection", "--queue-limit", "256", **server)
+        self.users = Users(self.world, seed, think=0.5)
+        self.faults = Faults(self.world, seed, hidden=HIDDEN)
+        self.samples, self.all_latencies = [], {}
 
     def sample(self, start):
-        with self.lock:
-            window, self.latencies = sorted(self.latencies), []
-        health = self.server.health()[1]
-        at = lambda share: window[int(share * (len(window) - 1))] if window else 0
-        kv = self.server.metric('troupe_kv_bytes{tier="device"') or 0
-        self.samples.append(((time.monotonic() - start) / 3600, anonymous_bytes(self.server.process.pid) / 2**20,
-                             anonymous_bytes(self.server.executor_pid() or 0) / 2**20, kv / 2**20,
-                             health.get("executor", {}).get("restarts", 0), at(0.5), at(0.99)))
+        with self.world.lock:
+            window, self.world.latencies = self.world.latencies, {}
+        for kind, values in window.items():
+            self.all_latencies.setdefault(kind, []).extend(values)
+        once = [v for kind in ("once", "stream") for v in window.get(kind, [])]
+        server, mib = self.world.server, 2**20
+        blocks = {s: server.metric(f'troupe_kv_blocks{{state="{s}"') or 0 for s in ("owned", "cached", "free")}
+        self.samples.append({"hours": (time.monotonic() - start) / 3600, "front": anonymous_bytes(server.process.pid) / mib,
+                             "executor": anonymous_bytes(server.executor_pid() or 0) / mib,
+                             "kv": (server.metric('troupe_kv_bytes{tier="device"') or 0) / mib, **blocks,
+                             "restarts": server.health()[1].get("executor", {}).get("restarts", 0),
+                             "p50": 1000 * share(once, 0.5), "p99": 1000 * share(once, 0.99), "n": len(once)})
 
     def run(self):
-        self.small_disk = False
-        with Server("--fault-injection", "--queue-limit", "256", data_dir=tempfile.mkdtemp(prefix="troupe-soak-")) as self.server:
-            self.expected = self.undisturbed(self.server)
-            start = time.monotonic()
-            users = [threading.Thread(target=self.user, args=(n,), daemon=True) for n in range(WORKERS)]
-            for u in users:
-                u.start()
-            next_fault = start + self.options.fault_every
-            while time.monotonic() < start + 3600 * self.options.hours:
-                time.sleep(min(self.options.sample_every, 5))
-                if time.monotonic() >= next_fault:
-                    next_fault += self.options.fault_every
-                    try:
-                        self.one_fault()
-                    except Exception as e:
-                        self.wrong.append(f"fault not answered as it should be: {e!r}"[:600])
-                if not self.samples or time.monotonic() - start > 3600 * self.samples[-1][0] + self.options.sample_every:
+        world = self.world
+        world.start()
+        try:
+            self.users.expected = self.users.undisturbed()
+            start, end = time.monotonic(), time.monotonic() + 3600 * self.hours
+            self.users.start(USERS)
+            next_fault, next_sample = start + self.fault_every, start
+            while time.monotonic() < end:
+                if time.monotonic() >= next_sample:
+                    next_sample += self.sample_every
                     self.sample(start)
-            self.stop.set()
-            for u in users:
-                u.join()
-            self.server.wait_healthy(60)
-            self.lost = self.server.metric("troupe_requests_lost_total")
-            self.owned = self.server.metric('troupe_kv_blocks{state="owned"')
-        warm = [s for s in self.samples if s[0] >= WARM_UP * self.options.hours]
-        self.growth = slope([(s[0], s[1]) for s in warm]) * (warm[-1][0] - warm[0][0]) if len(warm) > 1 else 0
-        return not self.wrong and self.lost == 0 and self.owned == 0
+                if time.monotonic() >= next_fault:
+                    next_fault += self.fault_every
+                    self.faults.one()
+                time.sleep(min(0.5, self.sample_every))
+            self.users.join()
+            self.sample(start)
+            world.server.wait_healthy(60)
+            if self.users.undisturbed() != self.users.expected:
+                world.complain("the answers after the run are not those before it")
+            world.count_front()
+            self.owned = world.blocks_owned()
+        finally:
+            world.close()
+        warm = [(s["hours"], s["front"]) for s in self.samples if s["hours"] >= WARM_UP * self.hours]
+        self.growth = slope(warm) * (warm[-1][0] - warm[0][0]) if len(warm) > 1 else 0
+        return world.good
 
 
 def report(soak, options):
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=os.path.dirname(__file__)).stdout.strip()
-    last = soak.samples[-1]
-    text = [f"# Soak of {options.hours:g} h", "",
+    world, first, last = soak.world, soak.samples[0], soak.samples[-1]
+    n = sum(world.answers.values())
+    text = [f"# Soak of {60 * options.hours:g} minutes", "",
             f"`scripts/soak {options.hours:g} --fault-every {options.fault_every:g} --seed {options.seed}` on {os.cpu_count()} cores ({platform.machine()}), "
-            f"commit {commit}, {time.strftime('%Y-%m-%d')}; {WORKERS} users, SmolLM2-135M-Instruct Q4_1.", "",
-            f"- {soak.answers} answers compared with the undisturbed run, lost or changed: {len(soak.wrong)}; `troupe_requests_lost_total` {soak.lost:g}",
-            f"- {sum(soak.faults.values())} faults, {last[4]} executor restarts",
-            f"- front's own memory (RssAnon + VmSwap): {soak.samples[0][1]:.1f} MiB at first, {last[1]:.1f} MiB at the end; fitted growth after warm-up {soak.growth:+.2f} MiB",
-            f"- KV blocks owned at the end: {soak.owned:g}", "", "![Memory](soak-memory.svg)", "![Latency](soak-latency.svg)"]
-    return "\n".join(text + [f"- {w}" for w in soak.wrong]) + "\n"
+            f"commit {commit()}, {time.strftime('%Y-%m-%d %H:%M')} UTC, {load_average()} at its end; {USERS} users, SmolLM2-135M-Instruct Q4_1.", "",
+            f"- {n} answers compared with the undisturbed run; lost or changed: {len(world.complaints) - world.closed}; sockets closed without a reason: "
+            f"{world.closed}; `troupe_requests_lost_total` {world.lost_metric:g} (poisoned on purpose: {world.poisoned}); {world.reconnects} reconnects",
+            f"- {sum(soak.faults.counts.values())} faults, {last['restarts']} executor restarts",
+            f"- front's own memory (RssAnon + VmSwap): {first['front']:.1f} MiB at first, {last['front']:.1f} MiB at the end; fitted growth after the first "
+            f"{100 * WARM_UP:g} % of the run {soak.growth:+.2f} MiB",
+            f"- executor's own memory: {share([s['executor'] for s in soak.samples], 0.5):.0f} MiB (median), "
+            f"{max(s['executor'] for s in soak.samples):.0f} MiB at most; KV pool at most {max(s['kv'] for s in soak.samples):.0f} MiB; "
+            f"KV blocks owned at the end {soak.owned:g}", "",
+            "![Memory](plots/soak-memory.svg)", "![Latency](plots/soak-latency.svg)", "![KV blocks](plots/soak-kv.svg)", "![Restarts](plots/soak-restarts.svg)", "",
+            "| what users did | times | median s | p90 s | p99 s | longest s |", "|---|---:|---:|---:|---:|---:|"]
+    for kind, v in sorted(soak.all_latencies.items()):
+        text.append(f"| {kind} | {len(v)} | {share(v, 0.5):.2f} | {share(v, 0.9):.2f} | {share(v, 0.99):.2f} | {max(v):.2f} |")
+    text += ["", "| fault | times |", "|---|---:|"] + [f"| {kind} | {n} |" for kind, n in sorted(soak.faults.counts.items())]
+    text += [""] * bool(world.complaints) + [f"- {w}" for w in world.complaints]
+    return "\n".join(text) + "\n"
+
+
+def plots(soak):
+    column = lambda name, rows=soak.samples: [(60 * s["hours"], s[name]) for s in rows]
+    some = [s for s in soak.samples if s["n"]]
+    return {"soak-memory": lines("Memory no file backs, over minutes", "MiB", {n: column(n) for n in ("front", "executor", "kv")}),
+            "soak-latency": lines("HTTP answer of 64 tokens, over minutes", "ms", {"median": column("p50", some), "p99": column("p99", some)}),
+            "soak-kv": lines("KV blocks, over minutes", "", {n: column(n) for n in ("owned", "cached", "free")}),
+            "soak-restarts": lines("Executor restarts, over minutes", "", {"restarts": column("restarts")})}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("hours", type=float)
     parser.add_argument("--fault-every", type=float, default=30, help="seconds")
-    parser.add_argument("--sample-every", type=float, default=10, help="seconds")
+    parser.add_argument("--sample-every", type=float, default=5, help="seconds")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--report", help="folder that gets soak.md and its plots")
+    parser.add_argument("--report", help="folder that gets soak.md and plots/soak-*.svg")
     options = parser.parse_args()
-    soak = Soak(options)
+    soak = Soak(options.hours, options.fault_every, options.sample_every, options.seed, folder=tempfile.mkdtemp(prefix="troupe-soak-"))
     good = soak.run()
     text = report(soak, options)
     print(text)
     if options.report:
-        column = lambda i: [(s[0], s[i]) for s in soak.samples]
-        for name, content in (("soak.md", text),
-                              ("soak-memory.svg", lines("Memory no file backs", "MiB", {"front": column(1), "executor": column(2), "KV pool": column(3)})),
-                              ("soak-latency.svg", lines("HTTP answer of 64 tokens", "ms", {"median": column(5), "p99": column(6)}))):
+        os.makedirs(os.path.join(options.report, "plots"), exist_ok=True)
+        for name, content in [("soak.md", text)] + [(f"plots/{n}.svg", svg) for n, svg in plots(soak).items()]:
             with open(os.path.join(options.report, name), "w") as f:
                 f.write(content)
     sys.exit(0 if good else 1)

@@ -12,8 +12,10 @@ import sys
 import threading
 import time
 
+from websockets.exceptions import WebSocketException
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "black_box"))
-from support import Server, Socket  # noqa: E402
+from support import Server, Socket, alive  # noqa: E402
 
 PROMPTS = [
     ("Write a short story about a lighthouse.", {"temperature": 0}),
@@ -29,7 +31,7 @@ SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength
                                            "kind": {"enum": ["cat", "dog"]}}, "required": ["name", "age", "kind"], "additionalProperties": False}
 FORM = {"type": "json_schema", "json_schema": {"name": "pet", "strict": True, "schema": SCHEMA}}
 EMBEDDED = ["A cat sat on the mat.", "Interest rates rose sharply."]
-GONE = (OSError, http.client.HTTPException)
+GONE = (OSError, http.client.HTTPException, WebSocketException)
 
 
 class Closed(Exception):
@@ -53,7 +55,7 @@ class World:
         self.generation = 0  # fronts killed so far; raised before the kill
         self.complaints, self.closed = [], 0
         self.answers, self.latencies, self.delta_times = {}, {}, []
-        self.reconnects = self.retried = self.lost_metric = self.restarts = 0
+        self.reconnects = self.retried = self.lost_metric = self.restarts = self.poisoned = 0
         self.server = None
 
     def start(self):
@@ -86,7 +88,7 @@ class World:
         opened = time.monotonic() - start
         self.up.set()
         self.server.wait_healthy(seconds)
-        if executor and os.path.exists(f"/proc/{executor}") and "troupe" in open(f"/proc/{executor}/cmdline").read():
+        if executor and alive(executor):
             self.complain(f"the executor {executor} outlived its front")
         return opened, time.monotonic() - start
 
@@ -104,6 +106,18 @@ class World:
             raise Lost("no front came back")
         return True
 
+    def blocks_owned(self, seconds=10):
+        """KV blocks that still belong to requests once all have ended; must become none."""
+        end = time.monotonic() + seconds
+        while True:
+            owned = self.server.metric('troupe_kv_blocks{state="owned"')
+            if not owned:
+                return 0
+            if time.monotonic() > end:
+                self.complain(f"{owned:g} KV blocks are still owned")
+                return owned
+            time.sleep(0.1)
+
     # -- the book ------------------------------------------------------------------------------------------------------
     def complain(self, text):
         with self.lock:
@@ -118,7 +132,7 @@ class World:
 
     @property
     def good(self):
-        return not self.complaints and not self.closed and self.lost_metric == 0
+        return not self.complaints and not self.closed and self.lost_metric == self.poisoned
 
 
 class Conversation:
@@ -278,8 +292,9 @@ class Conversation:
 class Users:
     """The kinds of users; `expected` is what the undisturbed server said."""
 
-    def __init__(self, world, seed=1, hidden=()):
-        self.world, self.seed = world, seed
+    def __init__(self, world, seed=1, hidden=(), think=0.0):
+        """`think`: seconds between what a user does, on average."""
+        self.world, self.seed, self.think = world, seed, think
         self.kinds = [k for k in ("websocket", "conversation", "once", "stream", "session_http", "structured", "embedding", "cancel")
                       if k not in hidden]
         self.expected = {}
@@ -361,7 +376,10 @@ class Users:
                         piece = json.loads(line[6:])
                         if "error" in piece:
                             raise Lost(str(piece))
-                        text += "".join(choice["delta"].get("content") or "" for choice in piece["choices"])
+                        new = "".join(choice["delta"].get("content") or "" for choice in piece["choices"])
+                        if new:
+                            self.world.delta_times.append(time.monotonic())
+                        text += new
                 raise http.client.IncompleteRead(text.encode())
             finally:
                 c.close()
@@ -466,6 +484,7 @@ class Users:
         rng = random.Random(self.seed * 1000 + number)
         while not self.world.stop.is_set():
             self.act(rng.choice(self.kinds), rng)
+            self.world.stop.wait(rng.uniform(0, 2 * self.think))
 
     def start(self, n):
         self.threads = [threading.Thread(target=self.user, args=(i,), daemon=True) for i in range(n)]

@@ -129,8 +129,7 @@ void gateway_core::dispatch(const std::string& name, entry& e, const client_comm
     e.used = ++clock_;
     if (auto* s = std::get_if<command::subscribe>(c.body.get())) return subscribe(e, *s);
     if (auto* u = std::get_if<command::unsubscribe>(c.body.get())) {
-        std::erase(e.subscribers, u->client);
-        std::erase_if(e.wanted, [&](const wanted_snapshot& w) { return w.client == u->client; });
+        end_subscription(e, u->client);
         return u->done(true);
     }
     if (auto* g = std::get_if<command::get>(c.body.get())) return want_snapshot(e, {0, nullptr, {}, g->done});
@@ -141,9 +140,16 @@ void gateway_core::dispatch(const std::string& name, entry& e, const client_comm
     self_->send(e.actor, client_command{name, c.body});
 }
 
+/// One that still waits for its snapshot gets its answer: another command of the same client has taken its place.
+void gateway_core::end_subscription(entry& e, const client_ptr& client) {
+    std::erase(e.subscribers, client);
+    for (auto& w : e.wanted)
+        if (w.client == client) w.subscribed(true);
+    std::erase_if(e.wanted, [&](const wanted_snapshot& w) { return w.client == client; });
+}
+
 void gateway_core::subscribe(entry& e, command::subscribe& c) {
-    std::erase(e.subscribers, c.client);
-    std::erase_if(e.wanted, [&](const wanted_snapshot& w) { return w.client == c.client; });
+    end_subscription(e, c.client);
     if (!c.from || !e.log.covers(*c.from)) return want_snapshot(e, {0, c.client, c.done, {}});
     for (const auto& event : e.log.since(*c.from)) c.client->deliver(event, {});
     e.subscribers.push_back(c.client);

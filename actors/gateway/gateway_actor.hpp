@@ -99,6 +99,7 @@ class gateway_core {
     void start_ephemeral(const client_command& c, command::complete& body);
     void route(const std::string& name, const client_command& c);
     void dispatch(const std::string& name, entry& e, const client_command& c);
+    void end_subscription(entry& e, const client_ptr& client);
     void subscribe(entry& e, command::subscribe& c);
     void want_snapshot(entry& e, wanted_snapshot w);
     void load(const std::string& name);

@@ -67,13 +67,13 @@ def children(pid):
 class Server:
     """`troupe serve` on a free port, with a data directory of its own."""
 
-    def __init__(self, *options, model=SMOLLM2, data_dir=None, port=0, wait=True, env=None):
+    def __init__(self, *options, model=SMOLLM2, data_dir=None, port=0, wait=True, env=None, preexec_fn=None):
         self.folder = data_dir or tempfile.mkdtemp(prefix="troupe-test-")
         self.log_path = os.path.join(self.folder, f"log-{time.monotonic_ns()}")
         self.log = open(self.log_path, "w")
         self.process = subprocess.Popen(
             [BINARY, "serve", "--port", str(port), "--data-dir", self.folder, "-m", model, "-t", "2", *options],
-            stdout=subprocess.PIPE, stderr=self.log, text=True, env={**os.environ, **(env or {})})
+            stdout=subprocess.PIPE, stderr=self.log, text=True, env={**os.environ, **(env or {})}, preexec_fn=preexec_fn)
         line = self.process.stdout.readline()
         found = re.match(r"listening on (https?)://(.*):(\d+)$", line.strip())
         if not found:
