@@ -65,13 +65,14 @@ def report(chaos, options):
     deaths = sorted((s for kind, s in splits if kind not in DEADLINES), key=sum)
     lines = ["# Chaos run", "",
              f"`scripts/chaos --minutes {options.minutes:g} --seed {options.seed}` on {os.cpu_count()} cores ({platform.machine()}), commit {commit()}, "
-             f"{time.strftime('%Y-%m-%d %H:%M')} UTC, {load_average()} at its end; {USERS} users, SmolLM2-135M-Instruct Q4_1.", "",
+             f"{time.strftime('%Y-%m-%d %H:%M')} UTC, {load_average()} at its end; {USERS} users, SmolLM2-135M-Instruct Q4_1. {options.note}".rstrip(), "",
              f"- {total} faults of {len(faults.counts)} kinds in {chaos.seconds / 60:.1f} minutes; {world.restarts:g} executor restarts",
              f"- {sum(world.answers.values())} answers compared with the undisturbed run ("
              + ", ".join(f"{k} {n}" for k, n in sorted(world.answers.items())) + f"); {world.reconnects} reconnects, "
              f"{world.retried} plain requests asked again because the front had been killed",
              f"- answers lost or changed: {len(world.complaints) - world.closed}; sockets closed without a reason the contract names: {world.closed}; "
-             f"`troupe_requests_lost_total` {world.lost_metric:g} (poisoned on purpose: {world.poisoned}); KV blocks owned at the end {chaos.owned:g}",
+             f"`troupe_requests_lost_total` {world.lost_metric:g} (poisoned on purpose: {world.poisoned}); plain requests that a dying session actor ended "
+             f"with its typed error: {world.typed_errors} (session actors crashed on purpose: {world.session_crashes}); KV blocks owned at the end {chaos.owned:g}",
              f"- the comparison can fail: {len(chaos.sabotaged)} acts of sabotage before the run were all reported ({'; '.join(chaos.sabotaged)})", ""]
     if faults.front_starts:
         opened = sorted(o for o, _ in faults.front_starts)
@@ -81,8 +82,8 @@ def report(chaos, options):
     lines += ["| fault | times |", "|---|---:|"] + [f"| {kind} | {n} |" for kind, n in sorted(faults.counts.items())]
     if deaths:
         lines += ["", f"## Recovery", "", "![Recovery times](plots/chaos.svg)", "",
-                  f"{len(deaths)} deaths (SIGKILL, crash, abort, exit, lost device, operator), seconds from the fault to the next token a client "
-                  "sees. Process start: fork to the beginning of loading, and the handshake after it. Re-prefill: until the first token is "
+                  f"{len(deaths)} deaths (SIGKILL, crash, abort, exit, lost device, operator) while text was being streamed to somebody, seconds from the "
+                  "fault to the next piece that one of these clients gets. Process start: fork to the beginning of loading, and the handshake after it. Re-prefill: until the first token is "
                   "sampled. First token: journal, event and socket.", ""] + stage_table(deaths)
     stuck = [s for kind, s in splits if kind in DEADLINES]
     if stuck:
@@ -96,6 +97,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--report", help="folder that gets chaos.md and plots/chaos.svg")
+    parser.add_argument("--note", default="", help="a sentence for the report")
     options = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="troupe-chaos-")
     small = os.geteuid() == 0 and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "troupe-chaos", folder]).returncode == 0

@@ -35,7 +35,7 @@ class Faults:
             ("exit", 2, arm(kind="exit")), ("hang", 1, arm(kind="hang")), ("device_lost", 1, arm(kind="device_lost")),
             ("alloc_fail", 1, arm(kind="alloc_fail")), ("slow", 1, arm(kind="slow", slow_ms=400, times=2)),
             ("non-finite", 1, self.not_a_number), ("poison beside innocents", 1, self.poison),
-            ("session crash", 1, arm(target="session", kind="crash")), ("tokenizer crash", 1, lambda: self.arm(target="tokenizer", kind="crash")),
+            ("session crash", 1, self.crash_session), ("tokenizer crash", 1, lambda: self.arm(target="tokenizer", kind="crash")),
             ("store crash", 1, arm(target="store", kind="crash")), ("operator restart", 1, self.restart), ("operator compaction", 1, self.compact),
             ("slow HTTP reader", 1, self.slow_reader), ("slow WebSocket reader", 1, self.slow_socket), ("reconnect storm", 1, self.storm),
             ("full disk", 1, self.full_disk), ("locked database", 1, self.locked_database), ("kill -9 of the front", 1, self.kill_front),
@@ -134,6 +134,10 @@ class Faults:
         self.world.poisoned += 1
         return self.arm(kind="crash", times=8, request_contains=word) and self.marked(word, "executor_poisoned")
 
+    def crash_session(self):
+        self.world.session_crashes += 1
+        return self.arm(target="session", kind="crash", after_steps=self.random.randrange(12))
+
     def restart(self):
         self.moments.append((time.monotonic(), "operator restart"))
         return self.server.request("POST", "/admin/executor/restart")[0] == 200
@@ -223,8 +227,9 @@ class Faults:
 
     # -- figures -------------------------------------------------------------------------------------------------------
     def splits(self):
-        """(kind of fault, seconds of each stage) for every recovery whose beginning is known and that took one attempt."""
-        deltas, found, earlier = sorted(self.world.delta_times), [], {}
+        """(kind of fault, seconds of each stage) for every recovery whose beginning is known, that took one attempt, and that
+        somebody to whom text was being streamed has waited for."""
+        streams, found, earlier = list(self.world.streams.values()), [], {}
         for (generation, epoch), r in sorted(self.recoveries.items()):
             attempts = epoch - earlier.get(generation, 1)
             earlier[generation] = epoch
@@ -232,12 +237,12 @@ class Faults:
             known = [m for m in self.moments if m[0] <= r["noticed_us"] / 1e6 < m[0] + 40]
             if known and known[-1][0] > at:
                 at, kind = known[-1]
-            i = bisect.bisect_left(deltas, r["first_row_us"] / 1e6)
-            if attempts != 1 or not at or not r["first_row_us"] or i == len(deltas):
+            after = [s[i] for s in streams if s[0] < at for i in [bisect.bisect_left(s, r["first_row_us"] / 1e6)] if i < len(s)]
+            if attempts != 1 or not at or not r["first_row_us"] or not after:
                 continue
             t = {k: r[k + "_us"] / 1e6 for k in ("noticed", "loading", "loaded", "ready", "first_row")}
             found.append((kind, (t["noticed"] - at, t["loading"] - t["noticed"] + t["ready"] - t["loaded"], t["loaded"] - t["loading"],
-                                 t["first_row"] - t["ready"], deltas[i] - t["first_row"])))
+                                 t["first_row"] - t["ready"], min(after) - t["first_row"])))
         return found
 
 

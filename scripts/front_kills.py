@@ -31,7 +31,7 @@ def run(kills, seed=1, prove=True, **options):
         users.start(USERS)
         world.starts = []
         while len(world.starts) < kills:
-            time.sleep(rng.uniform(0.02, 1.5))
+            time.sleep(rng.uniform(0.02, 3))
             world.starts.append(world.kill_front())
             if sys.stdout.isatty():
                 print(len(world.starts), "kills", end="\r", flush=True)
@@ -52,7 +52,7 @@ def report(world, options):
     row = lambda name, v: f"| {name} | {v[len(v) // 2]:.2f} | {v[int(len(v) * 0.9)]:.2f} | {v[-1]:.2f} |"
     lines = ["# kill -9 of the front", "",
              f"`scripts/front_kills {options.kills} --seed {options.seed}` on {os.cpu_count()} cores ({platform.machine()}), commit {commit()}, "
-             f"{time.strftime('%Y-%m-%d %H:%M')} UTC, {load_average()} at its end; {USERS} users, SmolLM2-135M-Instruct Q4_1.", "",
+             f"{time.strftime('%Y-%m-%d %H:%M')} UTC, {load_average()} at its end; {USERS} users, SmolLM2-135M-Instruct Q4_1. {options.note}".rstrip(), "",
              f"- {len(world.starts)} times killed and started again on the same port under load; the port was free every time, no executor outlived its front",
              f"- {sum(world.answers.values())} answers compared with the undisturbed run ("
              + ", ".join(f"{k} {n}" for k, n in sorted(world.answers.items())) + f"): {world.reconnects} reconnects with the last sequence number, "
@@ -70,6 +70,7 @@ def main():
     parser.add_argument("kills", type=int, nargs="?", default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--report", help="folder that gets front-kills.md")
+    parser.add_argument("--note", default="", help="a sentence for the report")
     options = parser.parse_args()
     world = run(options.kills, options.seed)
     text = report(world, options)

@@ -96,9 +96,10 @@ def report(soak, options):
     n = sum(world.answers.values())
     text = [f"# Soak of {60 * options.hours:g} minutes", "",
             f"`scripts/soak {options.hours:g} --fault-every {options.fault_every:g} --seed {options.seed}` on {os.cpu_count()} cores ({platform.machine()}), "
-            f"commit {commit()}, {time.strftime('%Y-%m-%d %H:%M')} UTC, {load_average()} at its end; {USERS} users, SmolLM2-135M-Instruct Q4_1.", "",
+            f"commit {commit()}, {time.strftime('%Y-%m-%d %H:%M')} UTC, {load_average()} at its end; {USERS} users, SmolLM2-135M-Instruct Q4_1. {options.note}".rstrip(), "",
             f"- {n} answers compared with the undisturbed run; lost or changed: {len(world.complaints) - world.closed}; sockets closed without a reason: "
-            f"{world.closed}; `troupe_requests_lost_total` {world.lost_metric:g} (poisoned on purpose: {world.poisoned}); {world.reconnects} reconnects",
+            f"{world.closed}; `troupe_requests_lost_total` {world.lost_metric:g} (poisoned on purpose: {world.poisoned}); plain requests that a dying session actor ended "
+             f"with its typed error: {world.typed_errors} (session actors crashed on purpose: {world.session_crashes}); {world.reconnects} reconnects",
             f"- {sum(soak.faults.counts.values())} faults, {last['restarts']} executor restarts",
             f"- front's own memory (RssAnon + VmSwap): {first['front']:.1f} MiB at first, {last['front']:.1f} MiB at the end; fitted growth after the first "
             f"{100 * WARM_UP:g} % of the run {soak.growth:+.2f} MiB",
@@ -130,6 +131,7 @@ def main():
     parser.add_argument("--sample-every", type=float, default=5, help="seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--report", help="folder that gets soak.md and plots/soak-*.svg")
+    parser.add_argument("--note", default="", help="a sentence for the report")
     options = parser.parse_args()
     soak = Soak(options.hours, options.fault_every, options.sample_every, options.seed, folder=tempfile.mkdtemp(prefix="troupe-soak-"))
     good = soak.run()

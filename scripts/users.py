@@ -31,6 +31,7 @@ SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength
                                            "kind": {"enum": ["cat", "dog"]}}, "required": ["name", "age", "kind"], "additionalProperties": False}
 FORM = {"type": "json_schema", "json_schema": {"name": "pet", "strict": True, "schema": SCHEMA}}
 EMBEDDED = ["A cat sat on the mat.", "Interest rates rose sharply."]
+PLAIN, SESSION_DIED = ("once", "stream", "structured", "embedding"), "the part of the engine that kept this answer failed"
 GONE = (OSError, http.client.HTTPException, WebSocketException)
 
 
@@ -54,8 +55,9 @@ class World:
         self.lock, self.stop, self.up = threading.Lock(), threading.Event(), threading.Event()
         self.generation = 0  # fronts killed so far; raised before the kill
         self.complaints, self.closed = [], 0
-        self.answers, self.latencies, self.delta_times = {}, {}, []
+        self.answers, self.latencies, self.streams = {}, {}, {}  # streams: message or request -> when its pieces came
         self.reconnects = self.retried = self.lost_metric = self.restarts = self.poisoned = 0
+        self.session_crashes = self.typed_errors = 0
         self.server = None
 
     def start(self):
@@ -132,7 +134,7 @@ class World:
 
     @property
     def good(self):
-        return not self.complaints and not self.closed and self.lost_metric == self.poisoned
+        return not self.complaints and not self.closed and self.lost_metric == self.poisoned and self.typed_errors <= self.session_crashes
 
 
 class Conversation:
@@ -205,7 +207,7 @@ class Conversation:
             self.heard = self.generation
             self.frames.append(f)
             if f["type"] == "delta":
-                self.world.delta_times.append(at)
+                self.world.streams.setdefault(f["message"], []).append(at)
 
     # -- a turn --------------------------------------------------------------------------------------------------------
     def turn(self, content, params, seconds=150):
@@ -361,7 +363,7 @@ class Users:
         prompt, extra = PROMPTS[i]
 
         def ask():
-            c = self.world.server.connection(150)
+            c, id_ = self.world.server.connection(150), time.monotonic_ns()
             try:
                 c.request("POST", "/v1/chat/completions", json.dumps({"messages": [{"role": "user", "content": prompt}], "stream": True,
                                                                       **self.params(extra)}), {"Content-Type": "application/json"})
@@ -378,7 +380,7 @@ class Users:
                             raise Lost(str(piece))
                         new = "".join(choice["delta"].get("content") or "" for choice in piece["choices"])
                         if new:
-                            self.world.delta_times.append(time.monotonic())
+                            self.world.streams.setdefault(id_, []).append(time.monotonic())
                         text += new
                 raise http.client.IncompleteRead(text.encode())
             finally:
@@ -478,7 +480,12 @@ class Users:
                 self.world.closed += 1
             self.world.complain(f"{kind}: closed without a reason: {e}")
         except BaseException as e:
-            self.world.complain(f"{kind}: lost: {e!r}")
+            # A plain request's session is stored nowhere: when its actor dies, a typed error is all there can be.
+            if kind in PLAIN and SESSION_DIED in str(e):
+                with self.world.lock:
+                    self.world.typed_errors += 1
+            else:
+                self.world.complain(f"{kind}: lost: {e!r}")
 
     def user(self, number):
         rng = random.Random(self.seed * 1000 + number)

@@ -285,6 +285,24 @@ class MuteSocket:
         size = bytes([0x80 | len(text)]) if len(text) < 126 else bytes([0x80 | 126]) + len(text).to_bytes(2, "big")
         self.socket.sendall(b"\x81" + size + b"\0\0\0\0" + text)  # masked with zeros
 
+    def read(self, last, seconds=30):
+        """Reads frames until one for which `last` is true; returns them all."""
+        self.socket.settimeout(seconds)
+        data, frames = b"", []
+        while not frames or not last(frames[-1]):
+            size = data[1] & 0x7F if len(data) >= 2 else 0
+            head = {126: 4, 127: 10}.get(size, 2)
+            length = int.from_bytes(data[2:head], "big") if head > 2 else size
+            if len(data) < max(head, 2) or len(data) < head + length:
+                piece = self.socket.recv(1 << 20)
+                assert piece, "the server has ended the connection"
+                data += piece
+                continue
+            if data[0] == 0x81:
+                frames.append(json.loads(data[head:head + length]))
+            data = data[head + length:]
+        return frames
+
     def ended(self, seconds=0.0):
         """True if the server has ended the connection; what lies before the end is read and thrown away."""
         self.socket.settimeout(max(seconds, 0.001))

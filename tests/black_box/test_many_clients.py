@@ -38,6 +38,10 @@ class VanishedClients(ServerCase):
         alive.finished(alive.message(session, "Hi.", max_tokens=4))
         alive.close()
 
+
+class SlowClients(ServerCase):
+    model = TINY
+
     def test_a_slow_reader_is_dropped_and_comes_back(self):
         """Its queue is bounded by bytes; the session, and everybody else, go on."""
         big = long_session(self.server, "ses_big")
@@ -68,6 +72,36 @@ class VanishedClients(ServerCase):
         wait_until(lambda: sequence_numbers(again.frames, session), 10)
         self.assertEqual(reader.text(message), self.server.request("GET", f"/v1/sessions/{session}")[2]["messages"][-1]["content"])
         for s in (reader, again):
+            s.close()
+
+    def test_a_slow_reader_gets_deltas_merged(self):
+        """Between the two bounds of its queue: nothing is left out, but many small pieces come as one."""
+        sessions = [long_session(self.server, f"ses_wide{i}") for i in range(60)]
+        dropped = lambda: self.server.metric("troupe_slow_clients_dropped_total")
+        before, probe, many = dropped(), MuteSocket(self.server, receive_buffer=4096), 0
+        while dropped() == before:  # how much fits into the queue and the kernel's buffers together
+            probe.send({"type": "subscribe", "session": sessions[many]})
+            many += 1
+            time.sleep(0.05)
+        probe.close()
+        quick = Socket(self.server)
+        session = quick.create(temperature=0)
+        quick.subscribe(session)
+        slow = MuteSocket(self.server, receive_buffer=4096)
+        for name in [session] + sessions[:many - 5]:
+            slow.send({"type": "subscribe", "session": name})
+            time.sleep(0.05)
+        message = quick.message(session, "Tell me more.", max_tokens=120, ignore_eos=True)
+        quick.finished(message)
+        frames = slow.read(lambda f: f["type"] == "generation.done")
+        self.assertEqual(dropped(), before + 1, "this one stays")
+        deltas = [f for f in frames if f["type"] == "delta"]
+        self.assertLess(len(deltas), len([f for f in quick.frames if f["type"] == "delta"]))
+        self.assertTrue(any(f.get("from_seq", f["seq"]) < f["seq"] for f in deltas))
+        self.assertEqual("".join(f["text"] for f in deltas), quick.text(message))
+        numbers = sequence_numbers(frames, session)
+        self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(numbers))))
+        for s in (slow, quick):
             s.close()
 
     def test_every_subscribe_is_answered(self):
