@@ -84,21 +84,13 @@ std::string python_escape(char32_t c) {
     return buffer;
 }
 
-void repr_text(const text& t, builder& out) {
+/// Appends the text with what `escape(code point)` gives in place of a character, where that is not empty.
+template <class F> void append_escaped(const text& t, builder& out, F escape) {
     const std::string_view s = t.view();
-    const bool double_quoted = s.find('\'') != s.npos && s.find('"') == s.npos;
-    const char quote = double_quoted ? '"' : '\'';
-    out.append(std::string_view(&quote, 1), false);
     std::size_t plain = 0;
     for (std::size_t i = 0; i < s.size();) {
         const std::size_t size = char_size(s, i);
-        const char32_t c = code_point(s, i);
-        std::string escaped;
-        if (c == '\\' || c == static_cast<char32_t>(quote)) {
-            escaped = std::string("\\") + static_cast<char>(c);
-        } else if (!printable(c)) {
-            escaped = python_escape(c);
-        }
+        const std::string escaped = escape(code_point(s, i));
         if (!escaped.empty()) {
             out.append(t, plain, i);
             out.append(escaped, t.from_user_at(i));
@@ -107,6 +99,17 @@ void repr_text(const text& t, builder& out) {
         i += size;
     }
     out.append(t, plain, s.size());
+}
+
+void repr_text(const text& t, builder& out) {
+    const std::string_view s = t.view();
+    const bool double_quoted = s.find('\'') != s.npos && s.find('"') == s.npos;
+    const char quote = double_quoted ? '"' : '\'';
+    out.append(std::string_view(&quote, 1), false);
+    append_escaped(t, out, [&](char32_t c) -> std::string {
+        if (c == '\\' || c == static_cast<char32_t>(quote)) return std::string("\\") + static_cast<char>(c);
+        return printable(c) ? "" : python_escape(c);
+    });
     out.append(std::string_view(&quote, 1), false);
 }
 
@@ -202,20 +205,8 @@ std::string json_escape(char32_t c, bool ascii) {
 }
 
 void json_text(const text& t, const json_style& style, builder& out) {
-    const std::string_view s = t.view();
     out.append("\"", false);
-    std::size_t plain = 0;
-    for (std::size_t i = 0; i < s.size();) {
-        const std::size_t size = char_size(s, i);
-        const std::string escaped = json_escape(code_point(s, i), style.ascii);
-        if (!escaped.empty()) {
-            out.append(t, plain, i);
-            out.append(escaped, t.from_user_at(i));
-            plain = i + size;
-        }
-        i += size;
-    }
-    out.append(t, plain, s.size());
+    append_escaped(t, out, [&](char32_t c) { return json_escape(c, style.ascii); });
     out.append("\"", false);
 }
 

@@ -2,18 +2,13 @@
 // flipped.
 #include <gtest/gtest.h>
 
+#include "tests/fuzz/replay.hpp"
 #include "tests/support/safetensors_writer.hpp"
 
 extern "C" int folder_fuzz_input(const std::uint8_t* data, std::size_t size);
 
 namespace troupe::model {
 namespace {
-
-/// A copy of exactly the input's size on the heap, so that the address sanitizer sees reads past its end.
-void replay(const std::string& text, std::size_t size) {
-    const std::vector<std::uint8_t> exact(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(size));
-    folder_fuzz_input(exact.data(), exact.size());
-}
 
 std::vector<std::string> seeds() {
     testing::safetensors_writer w;
@@ -36,18 +31,11 @@ std::vector<std::string> seeds() {
 }
 
 TEST(folder_fuzz, cut_at_every_length) {
-    for (const auto& seed : seeds())
-        for (std::size_t size = 0; size <= seed.size(); ++size) replay(seed, size);
+    for (const auto& seed : seeds()) fuzz::cut_at_every_length(folder_fuzz_input, seed);
 }
 
 TEST(folder_fuzz, every_bit_flipped) {
-    for (auto seed : seeds())
-        for (auto& c : seed)
-            for (int bit = 0; bit < 8; ++bit) {
-                c = static_cast<char>(c ^ (1 << bit));
-                replay(seed, seed.size());
-                c = static_cast<char>(c ^ (1 << bit));
-            }
+    for (const auto& seed : seeds()) fuzz::flip_every_bit(folder_fuzz_input, seed);
 }
 
 }  // namespace

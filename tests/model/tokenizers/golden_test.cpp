@@ -143,11 +143,7 @@ TEST_P(golden, ill_formed_text_is_replaced) {
     record("ids of ill-formed text", n);
 }
 
-INSTANTIATE_TEST_SUITE_P(vocabularies, golden, ::testing::ValuesIn(vocabulary_names), [](const auto& info) {
-    std::string name = info.param;
-    std::replace(name.begin(), name.end(), '-', '_');
-    return name;
-});
+INSTANTIATE_TEST_SUITE_P(vocabularies, golden, ::testing::ValuesIn(vocabulary_names), case_name);
 
 }  // namespace
 

@@ -89,11 +89,7 @@ TEST_P(linear_time, half_a_million_spaces_before_a_letter) {
 INSTANTIATE_TEST_SUITE_P(vocabularies, linear_time,
     ::testing::Values(
         "smollm2", "gemma-3", "llama-bpe", "qwen2", "deepseek-llm", "deepseek-coder", "llama-spm", "gpt-2", "phi-3"),
-    [](const auto& info) {
-        std::string name = info.param;
-        std::replace(name.begin(), name.end(), '-', '_');
-        return name;
-    });
+    case_name);
 
 }  // namespace
 

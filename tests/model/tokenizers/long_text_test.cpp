@@ -37,11 +37,7 @@ TEST_P(long_text, has_the_ids_of_its_sentences) {
 
 INSTANTIATE_TEST_SUITE_P(vocabularies, long_text,
     ::testing::Values("smollm2", "gemma-3", "llama-bpe", "gpt-2", "qwen2", "deepseek-llm", "deepseek-coder"),
-    [](const auto& info) {
-        std::string name = info.param;
-        std::replace(name.begin(), name.end(), '-', '_');
-        return name;
-    });
+    case_name);
 
 }  // namespace
 

@@ -133,11 +133,7 @@ TEST_P(parts, ill_formed_user_text_is_replaced) {
         "\ufffd\ufffd");
 }
 
-INSTANTIATE_TEST_SUITE_P(vocabularies, parts, ::testing::ValuesIn(vocabulary_names), [](const auto& info) {
-    std::string name = info.param;
-    std::replace(name.begin(), name.end(), '-', '_');
-    return name;
-});
+INSTANTIATE_TEST_SUITE_P(vocabularies, parts, ::testing::ValuesIn(vocabulary_names), case_name);
 
 TEST(rendered_chat, smollm2) {
     const auto words = load("smollm2");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -23,6 +24,13 @@ using ids = std::vector<token_id>;
 /// The nine vocabularies with oracles.
 inline constexpr std::array vocabulary_names = {
     "smollm2", "gemma-3", "llama-bpe", "gpt-2", "qwen2", "deepseek-llm", "deepseek-coder", "llama-spm", "phi-3"};
+
+/// GoogleTest's names of parameters have no dashes.
+inline std::string case_name(const ::testing::TestParamInfo<const char*>& info) {
+    std::string name = info.param;
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+}
 
 inline std::filesystem::path directory_of(const char* variable) {
     const char* value = std::getenv(variable);
