@@ -37,9 +37,14 @@ caf::behavior executor_behavior(executor_self* self, executor_parts parts, caf::
     // CAF's default would end the executor when the front answers one of its answers with an error.
     self->set_error_handler(
         [](caf::error& e) { log::warn("executor_error message=\"{}\"", from_caf_error(e).message); });
+    self->set_down_handler([self](caf::down_msg& d) {
+        if (d.reason == caf::exit_reason::remote_link_unreachable && self->state.parts.link_lost)
+            self->state.parts.link_lost();
+    });
     return {
         [self](attach_atom, const caf::actor& scheduler) -> caf::result<executor_info> {
             if (!from_front(self)) return refused();
+            self->monitor(scheduler);
             self->state.parts.sink->attach(scheduler);
             return self->state.parts.info;
         },

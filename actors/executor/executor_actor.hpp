@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -31,6 +32,7 @@ struct executor_parts {
     std::shared_ptr<worker> work;
     std::shared_ptr<result_sink> sink;
     executor_info info;
+    std::function<void()> link_lost = {};  ///< the front lives but cannot be reached any more; may be empty
 };
 
 /// Answers (hello_atom, cookie) with (caf::actor executor, executor_info), once; everything else and a wrong cookie is

@@ -59,13 +59,18 @@ void fault_injector::count(armed& f) {
 fault_injector::step_faults fault_injector::begin_step(bool watched) {
     step_faults due;
     std::string fatal;
+    std::vector<armed*> ready;
     std::unique_lock lock(mutex_);
-    for (armed& f : armed_) {
-        if (f.steps_left > 0) {
+    for (armed& f : armed_)
+        if (f.steps_left > 0)
             --f.steps_left;
-            continue;
-        }
-        if (f.times <= 0 || f.kind == "alloc_fail" || (f.only_watched && !watched)) continue;
+        else if (f.times > 0 && f.kind != "alloc_fail" && (!f.only_watched || watched))
+            ready.push_back(&f);
+    // A process dies once: what else was due in this step waits for the next executor.
+    const auto deadly = std::find_if(ready.begin(), ready.end(), [](const armed* f) { return fatal_fault(f->kind); });
+    if (deadly != ready.end()) ready = {*deadly};
+    for (armed* waiting : ready) {
+        armed& f = *waiting;
         count(f);
         if (f.kind == "nan") {
             due.nan = true;

@@ -87,7 +87,8 @@ class executor_process {
         executor_info& info = *loaded;
         info.epoch = start_.epoch;
         info.pid = getpid();
-        auto door = spawn_door(system_, {work_, sink_, info}, start_.cookie, [this] { close_port(); });
+        auto door = spawn_door(
+            system_, {work_, sink_, info, [] { end_without_link(); }}, start_.cookie, [this] { close_port(); });
         const auto port = system_.middleman().publish(door, 0, "127.0.0.1");
         if (!port)
             fail_with(fail(errc::not_ready, "the executor cannot listen on loopback: " + system_.render(port.error())));
@@ -100,6 +101,13 @@ class executor_process {
             .pid = info.pid,
             .build = std::string(build_version),
             .numerics_id = info.numerics_id});
+    }
+
+    /// Nobody could tell this process anything any more: a successor has a new connection at once, while the front
+    /// would notice only that questions about health stay unanswered.
+    [[noreturn]] static void end_without_link() {
+        log::error("executor_link_lost");
+        _exit(info(errc::internal).exit_code);
     }
 
     [[noreturn]] void fail_with(const error& e) {
