@@ -53,7 +53,7 @@ bool fault_injector::arm(const executor_fault& f) {
 
 void fault_injector::count(armed& f) {
     --f.times;
-    fired_(f.kind);
+    fired_(f.only_watched ? f.kind + std::string(watched_suffix) : f.kind);
 }
 
 fault_injector::step_faults fault_injector::begin_step(bool watched) {

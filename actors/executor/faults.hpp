@@ -16,6 +16,10 @@ namespace troupe::actors {
 inline constexpr int device_lost_exit = 70;  ///< exit code of an executor whose device is gone
 inline constexpr int fault_exit = 71;        ///< exit code of fault kind `exit`
 
+/// What `fired` says after the kind of a fault that waited for a watched request: it is not the one that waited for
+/// none.
+inline constexpr std::string_view watched_suffix = " (watched)";
+
 /// crash, abort, exit, hang, device_lost end the process (or must be ended); nan, slow, alloc_fail do not.
 bool known_fault(std::string_view kind);
 bool fatal_fault(std::string_view kind);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "actors/executor/faults.hpp"
 #include "actors/messages.hpp"
 
 namespace troupe::actors {
@@ -16,8 +17,10 @@ class fault_book {
     void add(executor_fault f, std::uint64_t steps_done) { armed_.push_back({std::move(f), steps_done}); }
     /// The executor says that one of this kind fires now.
     void fired(std::string_view kind) {
-        const auto it =
-            std::find_if(armed_.begin(), armed_.end(), [&](const entry& e) { return e.fault.kind == kind; });
+        const bool watched = kind.ends_with(watched_suffix);
+        if (watched) kind.remove_suffix(watched_suffix.size());
+        const auto it = std::find_if(armed_.begin(), armed_.end(),
+            [&](const entry& e) { return e.fault.kind == kind && e.fault.only_watched == watched; });
         if (it == armed_.end()) return;
         it->fired = true;
         if (--it->fault.times <= 0) armed_.erase(it);

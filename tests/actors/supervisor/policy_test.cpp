@@ -108,6 +108,17 @@ TEST(health, says_what_is) {
     EXPECT_NE(r.reasons[0].find("crash (signal 11)"), std::string::npos);
 }
 
+TEST(fault_book, a_fault_for_watched_requests_is_not_the_one_for_any) {
+    fault_book book;
+    book.add({.kind = "crash", .times = 99, .only_watched = true}, 0);
+    book.add({.kind = "crash", .times = 1}, 0);
+    book.fired("crash");
+    ASSERT_EQ(book.armed().size(), 1u) << "else it would fire in every executor to come";
+    EXPECT_EQ(book.armed()[0].times, 99);
+    book.fired("crash (watched)");
+    EXPECT_EQ(book.armed()[0].times, 98);
+}
+
 TEST(fault_book, counts_firings_over_incarnations) {
     fault_book book;
     book.add({.kind = "crash", .times = 2}, 0);
@@ -116,7 +127,7 @@ TEST(fault_book, counts_firings_over_incarnations) {
     book.fired("crash");
     ASSERT_EQ(book.armed().size(), 2u);
     EXPECT_EQ(book.armed()[0].times, 1);
-    book.fired("nan");
+    book.fired("nan (watched)");
     ASSERT_EQ(book.armed().size(), 1u);
     book.fired("crash");
     EXPECT_TRUE(book.armed().empty());
