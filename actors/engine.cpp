@@ -184,6 +184,10 @@ void engine_impl::join_facts() {
         if (closed_) return;
         caf::anon_send(actors_.gateway, gateway_model{m});
     }
+    {
+        const std::lock_guard lock(facts_->mutex);
+        facts_->serving = true;
+    }
     if (ready) ready();
 }
 

@@ -38,6 +38,10 @@ health_report engine_impl::as_a_whole(health_report h) const {
         h.status = "down";
         h.reasons.push_back("draining: no new work is taken");
     }
+    if (!facts_->serving && (h.status == "ok" || h.status == "degraded")) {
+        h.status = "loading";
+        h.reasons.push_back("the vocabulary is being read");
+    }
     if (facts_->persistence.empty()) return h;
     h.reasons.push_back("persistence: " + facts_->persistence);
     if (h.status == "ok" || h.status == "sleeping") h.status = "degraded";

@@ -42,6 +42,7 @@ struct engine_facts {
     caf::actor tokenizer, store;               ///< the gateway's latest, for the desk
     std::string persistence;                   ///< why persistence is degraded; empty: it is not
     bool told_degraded = false;
+    bool serving = false;       ///< the gateway has been told the model
     bool draining = false;      ///< an operator asked for it
     start_callbacks callbacks;  ///< emptied by the first call
     std::map<std::string, std::uint64_t> restarts_counted;

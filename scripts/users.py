@@ -54,7 +54,7 @@ class World:
         self.options, self.folder, self.tokens, self.server_options = options, folder, tokens, server
         self.lock, self.stop, self.up = threading.Lock(), threading.Event(), threading.Event()
         self.generation = 0  # fronts killed so far; raised before the kill
-        self.complaints, self.closed = [], 0
+        self.complaints, self.closed, self.quiet = [], 0, False
         self.answers, self.latencies, self.streams = {}, {}, {}  # streams: message or request -> when its pieces came
         self.reconnects = self.retried = self.lost_metric = self.restarts = self.poisoned = 0
         self.session_crashes = self.typed_errors = 0
@@ -124,6 +124,8 @@ class World:
     def complain(self, text):
         with self.lock:
             self.complaints.append(text[:600])
+        if not self.quiet:
+            print(text[:600], file=sys.stderr, flush=True)
 
     def answered(self, kind, seconds, good, got, expected):
         with self.lock:
@@ -518,6 +520,7 @@ def drop_delta(conversation):
 def sabotage(users):
     """Breaks answers on purpose; returns what went unnoticed. A comparison that cannot fail proves nothing."""
     world, server, unnoticed = users.world, users.world.server, []
+    world.quiet = True
 
     def expect(kind, act, word):
         before, closed = len(world.complaints), world.closed
@@ -554,4 +557,5 @@ def sabotage(users):
     }
     for kind, (deed, word) in deeds.items():
         expect(kind, lambda deed=deed: Interfering(deed).act("broken", rng), word)
+    world.quiet = False
     return list(deeds), unnoticed
