@@ -44,7 +44,7 @@ def alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as f:
             return f.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
@@ -52,14 +52,14 @@ def children(pid):
     try:
         with open(f"/proc/{pid}/task/{pid}/children") as f:
             own = f.read().split()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return []
     found = set(own)
     for task in os.listdir(f"/proc/{pid}/task"):
         try:
             with open(f"/proc/{pid}/task/{task}/children") as f:
                 found.update(f.read().split())
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             pass
     return [int(p) for p in found]
 
