@@ -27,6 +27,7 @@ executor_arguments executor_words(const config& c, const std::string& path) {
     a.kv_type = c.kv_type;
     a.kv_memory = c.kv_memory;
     a.max_rows = limits::max_step_rows;
+    a.kv_disk = c.kv_disk;
     a.nice = static_cast<std::int32_t>(c.executor_nice);
     a.log_level = c.log_level;
     return a;
@@ -90,7 +91,8 @@ void engine_impl::spawn_actors() {
     };
     desk_ = system.spawn(desk_behavior);
     actors_.scheduler = spawn_scheduler(system, {settings_from(settings_), meters_});
-    actors_.compactor = spawn_compactor(system, actors_.scheduler, std::chrono::seconds(settings_.idle_shrink_after));
+    actors_.compactor =
+        spawn_compactor(system, actors_.scheduler, std::chrono::seconds(settings_.idle_shrink_after), "/");
 
     gateway_setup g;
     g.settings = std::make_shared<const config>(settings_);
@@ -111,7 +113,8 @@ void engine_impl::spawn_actors() {
     actors_.gateway = system.spawn(gateway_actor, std::move(g));
 
     const auto spec = parse_model_spec(settings_.models.front());
-    const auto words = executor_words(settings_, spec.path);
+    auto words = executor_words(settings_, spec.path);
+    if (!store_file_.empty()) words.kv_folder = (std::filesystem::path(settings_.data_dir) / "kv").string();
     auto host = settings_.executor == "inline" ? make_inline_host(system, words) : make_process_host(system, words);
     supervisor_callbacks callbacks;
     callbacks.first_start = [this](result<executor_info> info) { executor_started(std::move(info)); };

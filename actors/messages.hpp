@@ -47,8 +47,20 @@ template <class I> typename I::result_type inspect(I& f, plan_row& x) {
 template <class I> typename I::result_type inspect(I& f, kv_op& x) {
     return f(caf::meta::type_name("kv_op"), x.kind, x.group, x.from, x.to);
 }
+template <class I> typename I::result_type inspect(I& f, kv_part& x) {
+    return f(caf::meta::type_name("kv_part"), x.file, x.index, x.group, x.blocks);
+}
+template <class I> typename I::result_type inspect(I& f, kv_job& x) {
+    return f(caf::meta::type_name("kv_job"), x.id, x.kind, x.tokens, x.first_block, x.parts);
+}
+template <class I> typename I::result_type inspect(I& f, kv_job_result& x) {
+    return f(caf::meta::type_name("kv_job_result"), x.epoch, x.id, x.good_parts, x.bytes, x.us, x.reason);
+}
+template <class I> typename I::result_type inspect(I& f, kv_image_info& x) {
+    return f(caf::meta::type_name("kv_image_info"), x.file, x.bytes, x.first_block, x.keys, x.groups);
+}
 template <class I> typename I::result_type inspect(I& f, plan& x) {
-    return f(caf::meta::type_name("plan"), x.epoch, x.id, x.opens, x.closes, x.ops, x.rows);
+    return f(caf::meta::type_name("plan"), x.epoch, x.id, x.opens, x.closes, x.ops, x.rows, x.jobs);
 }
 template <class I> typename I::result_type inspect(I& f, logprob_entry& x) {
     return f(caf::meta::type_name("logprob_entry"), x.id, x.logprob);
@@ -63,7 +75,8 @@ template <class I> typename I::result_type inspect(I& f, plan_result& x) {
 template <class I> typename I::result_type inspect(I& f, executor_info& x) {
     return f(caf::meta::type_name("executor_info"), x.epoch, x.pid, x.kernels, x.numerics_id, x.model_hash, x.device,
         x.n_ctx, x.n_vocab, x.max_rows, x.n_threads, x.kv_type, x.n_embd, x.segment_bytes, x.max_segments,
-        x.group_window, x.group_layers, x.group_block_bytes, x.group_latent, x.weight_bytes);
+        x.group_window, x.group_layers, x.group_block_bytes, x.group_latent, x.weight_bytes, x.kv_disk, x.images,
+        x.images_refused);
 }
 template <class I> typename I::result_type inspect(I& f, executor_status& x) {
     return f(caf::meta::type_name("executor_status"), x.epoch, x.progress, x.plan_started, x.plans_done, x.busy,
@@ -90,6 +103,7 @@ struct submit_generation {
     sequence_params params;
     float mu = 0;  ///< mirostat's, after the last accepted token
     bool batch_priority = false;
+    bool keep = false;        ///< of a stored session: its KV may be kept on disk
     std::string prompt_text;  ///< only kept when fault injection is on (request_contains)
     caf::actor owner;         ///< the session: receives the messages below
 };
@@ -97,13 +111,12 @@ struct submit_generation {
 // make_caf_error (cancel_atom, generation_id)        void: owner gets generation_finished{cancelled} at once
 // (stop_at_atom, generation_id, std::int64_t n_accepted)  void: a stop string ended at this token count
 // (executor_up)  (executor_down)      from the supervisor
-// (plan_result)                       from the executor
+// (plan_result)  (kv_job_result)      from the executor
 // (state_atom)                        -> std::string JSON
 // (compactor_atom, caf::actor)        void: who gets kv_usage when it changed much, at most once a second
-// (compact_atom, std::uint64_t bytes) -> std::string JSON: evict cached blocks and return segments until at most this
-// many
-//                                     bytes are committed (what is owned stays)
-// (compact_atom)                      -> std::string JSON: return the segments that are empty
+// (memory_order)  (memory_pressure)   void: from the compactor
+// (compact_atom)                      -> std::string JSON, when it is done: live blocks are packed together, the
+//                                     segments that get empty are returned
 // (fault_spec)                        void: with request_contains: sequences whose prompt_text contains it are opened
 // with watch_text (drain_atom)                        -> bool: from now on submissions get shutting_down
 struct executor_up {
@@ -173,6 +186,10 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::plan_result))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::executor_info))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::executor_status))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::executor_fault))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::kv_part))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::kv_job))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::kv_job_result))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::kv_image_info))
 CAF_ADD_ATOM(troupe, troupe::actors, hello_atom, "hello")
 CAF_ADD_ATOM(troupe, troupe::actors, attach_atom, "attach")
 CAF_ADD_ATOM(troupe, troupe::actors, cancel_atom, "cancel")
@@ -191,6 +208,8 @@ CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::submit_generation)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::kv_usage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::memory_order)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::memory_pressure)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::executor_up)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::executor_down)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::generation_position)

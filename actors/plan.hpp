@@ -73,12 +73,46 @@ struct kv_op {
     std::uint64_t from = 0, to = 0;  ///< segments: `to` is the index
 };
 
+enum class kv_job_kind : std::uint8_t { save, load, drop };
+/// One image file and which of its blocks: block `index[i]` (counted from position 0) of group `group[i]` lies at
+/// `blocks[i]`.
+struct kv_part {
+    std::string file;
+    std::vector<std::uint32_t> index, group;
+    std::vector<model::block_id> blocks;
+};
+/// Work of the tiers below: begun when its plan runs, done beside the steps that follow. No plan touches its blocks
+/// until kv_job_result is back. save: one part, whose blocks are of the end of `tokens`; load: of parts of it; drop:
+/// the files go.
+struct kv_job {
+    std::uint64_t id = 0;
+    kv_job_kind kind{};
+    std::string tokens;             ///< packed, from position 0
+    std::uint32_t first_block = 0;  ///< save
+    std::vector<kv_part> parts;
+};
+struct kv_job_result {
+    std::uint64_t epoch = 0, id = 0;
+    std::uint32_t good_parts = 0;  ///< so many from the first on are done
+    std::uint64_t bytes = 0, us = 0;
+    std::string reason;  ///< of the part after them: unreadable, truncated, checksum, malformed, foreign, io
+};
+/// An image that lies on the disk.
+struct kv_image_info {
+    std::string file;
+    std::uint64_t bytes = 0;
+    std::uint32_t first_block = 0;
+    std::vector<std::uint64_t> keys;    ///< model::prefix_key of each block
+    std::vector<std::uint32_t> groups;  ///< of each block: bits of the layer groups
+};
+
 struct plan {
     std::uint64_t epoch = 0, id = 0;
     std::vector<sequence_open> opens;
     std::vector<sequence_id> closes;  ///< forgotten before the rows run
     std::vector<kv_op> ops;
     std::vector<plan_row> rows;
+    std::vector<kv_job> jobs;  ///< begun after the operations
 };
 
 enum class row_status : std::uint8_t {
@@ -128,6 +162,9 @@ struct executor_info {
     std::vector<std::int32_t> group_window, group_layers, group_latent;
     std::vector<std::uint64_t> group_block_bytes;
     std::uint64_t weight_bytes = 0;
+    std::uint64_t kv_disk = 0;          ///< bytes of KV images that may be kept; 0: no disk tier
+    std::vector<kv_image_info> images;  ///< used longest ago first
+    std::uint64_t images_refused = 0;   ///< while they were looked through
 };
 model::kv_layout layout_of(const executor_info& info);
 

@@ -63,7 +63,7 @@ json::array actor_list(const std::map<std::string, json::object>& parts) {
 }
 
 json::object budgets(const config& c) {
-    return {{"kv_memory", c.kv_memory}, {"replay_bytes_per_session", limits::event_ring_bytes},
+    return {{"kv_memory", c.kv_memory}, {"kv_disk", c.kv_disk}, {"replay_bytes_per_session", limits::event_ring_bytes},
         {"loaded_sessions", limits::max_loaded_sessions}, {"store_backlog_bytes", limits::store_backlog_bytes},
         {"client_queue_bytes", limits::client_queue_drop_bytes}, {"queue_limit", c.queue_limit},
         {"max_seqs", c.max_seqs}};
@@ -99,6 +99,7 @@ std::string admin_state(std::map<std::string, json::object> parts, const config&
     o["queue"] = take(scheduler, "queue");
     o["running"] = take(scheduler, "running");
     o["kv"] = take(scheduler, "kv");
+    o["tiers"] = take(scheduler, "tiers");
     o["events"] = take(supervisor, "events");
     o["sessions"] = take(gateway, "sessions");
     o["persistence"] = take(gateway, "persistence");

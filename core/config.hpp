@@ -41,6 +41,7 @@ struct config {
     std::string metrics_compat = "llamacpp,vllm";
     // -- unattended ---------------------------------------------------------------------------------------------------
     std::string data_dir;                                        ///< resolved: ${XDG_DATA_HOME:-~/.local/share}/troupe
+    std::uint64_t kv_disk = 4ull << 30;                          ///< bytes of KV images; 0: none
     std::int64_t idle_shrink_after = 60, idle_unload_after = 0;  ///< seconds; 0: never
     bool resume_unfinished = true;
     bool fault_injection = false;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/result.hpp"
@@ -37,6 +38,10 @@ class kv_memory {
     /// Returns the pages to the system; what the segment held is gone.
     void release(std::uint32_t segment);
 
+    /// A block's bytes. May be used beside a forward pass if no plan in flight touches the block.
+    std::span<std::byte> bytes(std::size_t group, block_id b) {
+        return {block(group, b), layout_.groups[group].block_bytes};
+    }
     /// Blocks of one group; both segments must be committed. For shared partial blocks and for moving.
     void copy_block(std::size_t group, block_id from, block_id to);
     /// A block that is handed out again must be zeroed: a stale NaN behind the last token would survive 0 x NaN.

@@ -7,6 +7,7 @@
 #include <caf/stateful_actor.hpp>
 
 #include "actors/compactor/policy.hpp"
+#include "actors/compactor/pressure.hpp"
 #include "actors/messages.hpp"
 #include "core/log.hpp"
 
@@ -15,54 +16,92 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr auto look_every = 1s, look_idle_every = 5s;
+
+class compactor_core {
+ public:
+    compactor_core(caf::event_based_actor* self, caf::actor scheduler, std::chrono::seconds shrink_after,
+        std::filesystem::path memory_root)
+        : self_(self), scheduler_(std::move(scheduler)), policy_(shrink_after), root_(std::move(memory_root)) {
+        self_->send(scheduler_, compactor_atom::value, caf::actor_cast<caf::actor>(self_));
+    }
+
+    void usage(const kv_usage& u) {
+        last_ = u;
+        policy_.usage(u, now());
+        go_on();
+    }
+    void timer(std::uint64_t number) {
+        if (number != timer_) return;
+        due_.reset();
+        go_on();
+    }
+
+ private:
+    steady_time now() const { return self_->clock().now(); }
+
+    /// Work may be refused, or there is memory that could go back.
+    bool looks() const {
+        return !root_.empty() && (!last_.idle || last_.segments_committed > 0 || judge_.level() != pressure::none);
+    }
+
+    void look() {
+        if (!looks() || now() < next_look_) return;
+        next_look_ = now() + (last_.idle ? look_idle_every : look_every);
+        const auto before = judge_.level();
+        const auto reading = read_memory(root_);
+        const auto level = judge_.judge(reading);
+        // Cached blocks are the first to go, and nothing is written to the disk while memory is short.
+        if (level != pressure::none && last_.segments_committed > 0)
+            self_->send(scheduler_, memory_order{.evict_before = now(), .spare = 0, .at_once = true});
+        if (level == before) return;
+        log::warn("memory_pressure level={} available_mib={} some={} full={}", static_cast<int>(level),
+            reading.available >> 20, reading.some_stalled, reading.full_stalled);
+        self_->send(scheduler_, memory_pressure{level == pressure::short_, reading.available});
+    }
+
+    void go_on() {
+        look();
+        if (const auto order = policy_.decide(now())) self_->send(scheduler_, *order);
+        auto at = policy_.wakeup();
+        if (looks()) at = std::min(at.value_or(next_look_), next_look_);
+        if (!at || due_ == at) return;
+        due_ = at;
+        self_->delayed_send(self_, std::max<caf::timespan>(*at - now(), 1ms), timer_atom::value, ++timer_);
+    }
+
+    caf::event_based_actor* self_;
+    caf::actor scheduler_;
+    compactor_policy policy_;
+    pressure_judge judge_;
+    std::filesystem::path root_;
+    kv_usage last_{.idle = true};
+    steady_time next_look_{};
+    std::uint64_t timer_ = 0;  ///< number of the one that counts
+    std::optional<steady_time> due_;
+};
+
 struct compactor_state {
     static inline const char* name = "compactor";
-    std::unique_ptr<compactor_policy> policy;
-    caf::actor scheduler;
-    std::uint64_t timer = 0;  ///< number of the one that counts
-    std::optional<steady_time> due;
+    std::unique_ptr<compactor_core> core;
 };
-using compactor_self = caf::stateful_actor<compactor_state>;
 
-void go_on(compactor_self* self) {
-    auto& s = self->state;
-    const auto now = self->clock().now();
-    if (const auto order = s.policy->decide(now)) {
-        const bool shrink = order->what == compactor_policy::order::kind::shrink;
-        // Sent, not requested: the answer is only for the log, and a request would leave its time-out behind.
-        if (shrink)
-            self->send(s.scheduler, compact_atom::value, order->bytes);
-        else
-            self->send(s.scheduler, compact_atom::value);
-    }
-    const auto at = s.policy->wakeup();
-    if (!at || s.due == at) return;
-    s.due = at;
-    self->delayed_send(self, std::max<caf::timespan>(*at - now, 1ms), timer_atom::value, ++s.timer);
-}
-
-caf::behavior compactor_behavior(compactor_self* self, caf::actor scheduler, std::chrono::seconds shrink_after) {
-    self->state.policy = std::make_unique<compactor_policy>(shrink_after);
-    self->state.scheduler = scheduler;
-    self->send(scheduler, compactor_atom::value, caf::actor_cast<caf::actor>(self));
+caf::behavior compactor_behavior(caf::stateful_actor<compactor_state>* self, caf::actor scheduler,
+    std::chrono::seconds shrink_after, std::filesystem::path memory_root) {
+    self->state.core =
+        std::make_unique<compactor_core>(self, std::move(scheduler), shrink_after, std::move(memory_root));
+    auto* core = self->state.core.get();
     return {
-        [self](const kv_usage& u) {
-            self->state.policy->usage(u, self->clock().now());
-            go_on(self);
-        },
-        [](const std::string& what) { log::info("kv_memory_returned now={}", what); },
-        [self](timer_atom, std::uint64_t number) {
-            if (number != self->state.timer) return;
-            self->state.due.reset();
-            go_on(self);
-        },
+        [core](const kv_usage& u) { core->usage(u); },
+        [core](timer_atom, std::uint64_t number) { core->timer(number); },
     };
 }
 
 }  // namespace
 
-caf::actor spawn_compactor(caf::actor_system& system, caf::actor scheduler, std::chrono::seconds shrink_after) {
-    return system.spawn(compactor_behavior, std::move(scheduler), shrink_after);
+caf::actor spawn_compactor(caf::actor_system& system, caf::actor scheduler, std::chrono::seconds shrink_after,
+    std::filesystem::path memory_root) {
+    return system.spawn(compactor_behavior, std::move(scheduler), shrink_after, std::move(memory_root));
 }
 
 }  // namespace troupe::actors

@@ -1,9 +1,8 @@
-// When KV memory goes back: everything after a while without work, empty segments after a while of not being needed.
-// Plain code; the time is passed in.
+// When KV memory goes back: what was not used for a while, and segments that were not needed for a while. Plain code;
+// the time is passed in.
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
 
 #include "actors/kv_usage.hpp"
@@ -13,26 +12,23 @@ namespace troupe::actors {
 
 class compactor_policy {
  public:
-    /// shrink_after: of idle time until the cache is evicted and everything returned; 0: never.
+    /// shrink_after: cached blocks that were not used for so long go, and so does memory not needed for so long; 0:
+    /// never.
     explicit compactor_policy(std::chrono::seconds shrink_after) : shrink_after_(shrink_after) {}
-
-    struct order {
-        enum class kind : std::uint8_t { release_empty, shrink } what = kind::release_empty;
-        std::uint64_t bytes = 0;  ///< shrink: what may stay committed
-        bool operator==(const order&) const = default;
-    };
 
     void usage(const kv_usage& u, steady_time now);
     /// What is due now. Ask again at wakeup().
-    std::optional<order> decide(steady_time now);
+    std::optional<memory_order> decide(steady_time now);
     std::optional<steady_time> wakeup() const;
 
  private:
-    bool too_many_empty() const;
+    std::int64_t spare() const;
+    std::optional<steady_time> cold_at() const;
 
     std::chrono::seconds shrink_after_;
     kv_usage last_;
-    std::optional<steady_time> idle_since_, spare_since_;
+    std::optional<steady_time> slack_since_, spare_since_;
+    steady_time next_trim_{};
 };
 
 }  // namespace troupe::actors

@@ -1,2 +1,2 @@
-list(APPEND decision_sources compactor/policy.cpp)
+list(APPEND decision_sources compactor/policy.cpp compactor/pressure.cpp)
 list(APPEND actor_sources compactor/compactor_actor.cpp)

@@ -14,6 +14,8 @@ template <class Arguments, class Field> void for_each_field(Arguments& a, Field&
     field("--ctx-size", a.ctx);
     field("--kv-type", a.kv_type);
     field("--kv-memory", a.kv_memory);
+    field("--kv-folder", a.kv_folder);
+    field("--kv-disk", a.kv_disk);
     field("--max-rows", a.max_rows);
     field("--nice", a.nice);
     field("--log-level", a.log_level);

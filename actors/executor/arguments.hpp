@@ -18,6 +18,8 @@ struct executor_arguments {
     std::int32_t ctx = 0;          ///< tokens of one sequence; 0: the model's
     std::string kv_type = "f16";   ///< f16, bf16, f32, q8_0
     std::uint64_t kv_memory = 0;   ///< bytes; 0: 25 % of available memory
+    std::string kv_folder;         ///< where KV images are kept; empty: nowhere
+    std::uint64_t kv_disk = 0;     ///< bytes of them
     std::int32_t max_rows = 512;   ///< of one forward pass
     std::int32_t nice = 0;
     std::string log_level = "info";

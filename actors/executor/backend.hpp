@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "actors/plan.hpp"
 #include "core/result.hpp"
@@ -14,6 +16,12 @@
 #include "model/model.hpp"
 
 namespace troupe::actors {
+
+/// Where KV images are kept; an empty folder: nowhere.
+struct kv_disk {
+    std::filesystem::path folder;
+    std::uint64_t bytes = 0;  ///< most that may lie there, images of other models included
+};
 
 /// Called by the worker thread only.
 class backend {
@@ -28,6 +36,12 @@ class backend {
     virtual void release(std::uint32_t segment) = 0;
     virtual void copy_block(std::size_t group, model::block_id from, model::block_id to) = 0;
     virtual void zero_block(std::size_t group, model::block_id b) = 0;
+
+    /// For the tiers below: copies out of and into memory. Beside a step, by another thread than the worker's, for
+    /// blocks that no plan in flight touches.
+    virtual void read_block(std::size_t group, model::block_id b, std::span<std::byte> to) = 0;
+    virtual void write_block(std::size_t group, model::block_id b, std::span<const std::byte> from) = 0;
+    virtual kv_disk disk() const { return {}; }
 
     // -- steps --------------------------------------------------------------------------------------------------------
     /// Helpers stay awake between the two.

@@ -104,13 +104,17 @@ void result_sink::attach(caf::actor scheduler) {
     scheduler_ = std::move(scheduler);
 }
 
+caf::actor result_sink::scheduler() {
+    std::lock_guard lock(mutex_);
+    return scheduler_;
+}
+
 void result_sink::send(plan_result r) {
-    caf::actor to;
-    {
-        std::lock_guard lock(mutex_);
-        to = scheduler_;
-    }
-    if (to) caf::anon_send(to, std::move(r));
+    if (const auto to = scheduler()) caf::anon_send(to, std::move(r));
+}
+
+void result_sink::send(kv_job_result r) {
+    if (const auto to = scheduler()) caf::anon_send(to, std::move(r));
 }
 
 caf::actor spawn_door(

@@ -21,8 +21,11 @@ class result_sink {
  public:
     void attach(caf::actor scheduler);
     void send(plan_result r);
+    void send(kv_job_result r);
 
  private:
+    caf::actor scheduler();
+
     std::mutex mutex_;
     caf::actor scheduler_;
 };

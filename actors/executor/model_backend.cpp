@@ -66,6 +66,7 @@ class model_backend final : public backend {
                                                               .n_ctx = a.ctx,
                                                               .progress = progress}));
         TROUPE_TRYV(self->reserve_kv(a));
+        if (!a.kv_folder.empty()) self->disk_ = {a.kv_folder, a.kv_disk};
         self->file_ = std::move(file);
         self->fill_info(a);
         return std::unique_ptr<backend>(std::move(self));
@@ -80,6 +81,14 @@ class model_backend final : public backend {
         kv_->copy_block(group, from, to);
     }
     void zero_block(std::size_t group, model::block_id b) override { kv_->zero_block(group, b); }
+
+    void read_block(std::size_t group, model::block_id b, std::span<std::byte> to) override {
+        std::ranges::copy(kv_->bytes(group, b), to.begin());
+    }
+    void write_block(std::size_t group, model::block_id b, std::span<const std::byte> from) override {
+        std::ranges::copy(from, kv_->bytes(group, b).begin());
+    }
+    kv_disk disk() const override { return disk_; }
 
     void begin_step() override { threads_.begin_step(); }
     void end_step() override { threads_.end_step(); }
@@ -158,6 +167,7 @@ class model_backend final : public backend {
     mutable std::mutex vocabulary_mutex_;
     mutable std::shared_ptr<const model::token_trie> vocabulary_;  ///< read when a grammar first asks for it
     std::int64_t n_ctx_ = 0;
+    kv_disk disk_;
     executor_info info_;
 };
 

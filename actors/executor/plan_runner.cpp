@@ -76,10 +76,10 @@ std::vector<logprob_entry> entries_of(const std::vector<model::token_logprob>& t
 
 }  // namespace
 
-plan_runner::plan_runner(
-    backend& b, progress_page& page, fault_injector& faults, std::function<bool(sequence_id)> cancelled)
-    : backend_(b), page_(page), faults_(faults), cancelled_(std::move(cancelled)), n_vocab_(b.info().n_vocab),
-      n_embd_(b.info().n_embd), max_rows_(b.info().max_rows),
+plan_runner::plan_runner(backend& b, progress_page& page, fault_injector& faults,
+    std::function<bool(sequence_id)> cancelled, std::function<void(const kv_job&)> begin)
+    : backend_(b), page_(page), faults_(faults), cancelled_(std::move(cancelled)), begin_(std::move(begin)),
+      n_vocab_(b.info().n_vocab), n_embd_(b.info().n_embd), max_rows_(b.info().max_rows),
       max_logits_(std::min(b.info().max_rows, limits::max_step_seqs)),
       logits_(new float[static_cast<std::size_t>(max_logits_) * static_cast<std::size_t>(n_vocab_)]) {
     CHECK(n_vocab_ > 0 && max_rows_ > 0);
@@ -119,6 +119,8 @@ plan_result plan_runner::run(const plan& p) {
     for (const sequence_id id : p.closes) sequences_.erase(id);
     for (const auto& o : p.opens) open(o);
     run_ops(p, r);
+    CHECK(begin_ || p.jobs.empty(), "this executor has no tiers below");
+    for (const kv_job& job : p.jobs) begin_(job);
     r.rows.resize(p.rows.size());
     for (std::size_t i = 0; i < p.rows.size(); ++i)
         r.rows[i] = {.seq = p.rows[i].seq, .pos = p.rows[i].pos, .n = p.rows[i].n, .status = row_status::void_row};

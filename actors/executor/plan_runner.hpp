@@ -21,7 +21,9 @@ namespace troupe::actors {
 class plan_runner {
  public:
     /// `cancelled` is asked about a sequence before each pass that would compute a row of it; thread-safe.
-    plan_runner(backend& b, progress_page& page, fault_injector& faults, std::function<bool(sequence_id)> cancelled);
+    /// `begin` starts the work of the tiers below.
+    plan_runner(backend& b, progress_page& page, fault_injector& faults, std::function<bool(sequence_id)> cancelled,
+        std::function<void(const kv_job&)> begin = {});
 
     /// Runs one row on KV memory it takes and gives back: first use of the weights, and a first measure of speed.
     result<void> warm_up();
@@ -88,6 +90,7 @@ class plan_runner {
     progress_page& page_;
     fault_injector& faults_;
     std::function<bool(sequence_id)> cancelled_;
+    std::function<void(const kv_job&)> begin_;
     std::int32_t n_vocab_, n_embd_, max_rows_, max_logits_;
     std::vector<model::sampler> samplers_;  ///< one a thread
     std::unique_ptr<float[]> logits_;       ///< [max_logits_][n_vocab_]; pages come on first touch

@@ -75,6 +75,11 @@ class executor_process {
         work_ = std::make_shared<worker>(std::move(load), page_,
             worker_callbacks{.loaded = [this](result<executor_info> i) { loaded(std::move(i)); },
                 .done = [this](plan_result r) { sink_->send(std::move(r)); },
+                .job_done =
+                    [this](kv_job_result r) {
+                        r.epoch = start_.epoch;
+                        sink_->send(std::move(r));
+                    },
                 .fired = [this](std::string_view kind) { up({.event = "fired", .fault = std::string(kind)}); }});
     }
 

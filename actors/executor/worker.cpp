@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/executor/kv_disk_tier.hpp"
 #include "actors/executor/plan_runner.hpp"
 #include "actors/messages.hpp"
 
@@ -68,12 +69,25 @@ void worker::run(const backend_loader& load) {
             static_cast<std::uint32_t>(std::clamp(share, 0.0, 1.0) * 1000), std::memory_order_relaxed);
     });
     if (!loaded) return callbacks_.loaded(std::move(loaded).error());
-    plan_runner runner(**loaded, page_, faults_, [this](sequence_id id) { return cancelled(id); });
+    executor_info info = (*loaded)->info();
+    const auto tier = open_tier(**loaded, info);
+    plan_runner runner(
+        **loaded, page_, faults_, [this](sequence_id id) { return cancelled(id); },
+        [&](const kv_job& job) { tier->start(job); });
     if (auto warm = runner.warm_up(); !warm) return callbacks_.loaded(warm.error());
     page_.load_permille.store(1000, std::memory_order_relaxed);
     mark(page_.loaded_ns);
-    callbacks_.loaded((*loaded)->info());
+    callbacks_.loaded(std::move(info));
     serve(runner);
+}
+
+/// Even without a folder: it then refuses every job.
+std::unique_ptr<kv_disk_tier> worker::open_tier(backend& b, executor_info& info) {
+    auto folder = open_kv_folder(b.disk(), info, b.layout());
+    info.kv_disk = folder.room;
+    info.images = std::move(folder.images);
+    info.images_refused = folder.refused;
+    return std::make_unique<kv_disk_tier>(b, std::move(folder.path), callbacks_.job_done);
 }
 
 void worker::serve(plan_runner& runner) {

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string_view>
@@ -19,12 +20,14 @@
 
 namespace troupe::actors {
 
+class kv_disk_tier;
 class plan_runner;
 
 /// Called on the worker thread.
 struct worker_callbacks {
     std::function<void(result<executor_info>)> loaded;  ///< once; after an error nothing else happens
     std::function<void(plan_result)> done;
+    std::function<void(kv_job_result)> job_done;       ///< on a thread of its own
     std::function<void(std::string_view kind)> fired;  ///< an armed fault is about to fire
 };
 
@@ -48,6 +51,7 @@ class worker {
  private:
     void run(const backend_loader& load);
     void serve(plan_runner& runner);
+    std::unique_ptr<kv_disk_tier> open_tier(backend& b, executor_info& info);
     bool cancelled(sequence_id id);
     void forget(const plan& p);
 

@@ -1,6 +1,8 @@
 // Segments and blocks: free lists, reference counts and the counts by state, kept in step with each other.
 #include "actors/scheduler/block_pool.hpp"
 
+#include <utility>
+
 #include "core/check.hpp"
 
 namespace troupe::actors {
@@ -44,7 +46,7 @@ std::optional<block_id> block_pool::alloc(std::size_t group_index) {
         g.partly_free.erase(index);
     else
         g.partly_free.insert(index);
-    s.blocks[slot] = {1, false};
+    s.blocks[slot] = {1, 0, false, nullptr};
     --g.counts.free;
     ++g.counts.owned;
     return static_cast<block_id>(index * g.per_segment + slot);
@@ -64,12 +66,13 @@ void block_pool::unref(std::size_t group, block_id b) {
     drop(group, b);
 }
 
-void block_pool::cache_ref(std::size_t group, block_id b) {
+void block_pool::cache_ref(std::size_t group, block_id b, void* holder) {
     block& x = at(group, b);
     CHECK(x.refs > 0 && !x.cached, "cached twice, or free");
     --bucket(group, x);
     ++x.refs;
     x.cached = true;
+    x.holder = holder;
     ++bucket(group, x);
 }
 
@@ -78,6 +81,7 @@ void block_pool::cache_unref(std::size_t group, block_id b) {
     CHECK(x.cached, "not in the cache");
     --bucket(group, x);
     x.cached = false;
+    x.holder = nullptr;
     ++groups_[group].counts.owned;  // what drop takes from
     drop(group, b);
 }
@@ -90,7 +94,12 @@ void block_pool::drop(std::size_t group_index, block_id b) {
         ++bucket(group_index, x);
         return;
     }
+    CHECK(x.fixed == 0, "freed while it is read or written beside the steps");
     ++g.counts.free;
+    free_slot(g, b);
+}
+
+void block_pool::free_slot(group& g, block_id b) {
     const std::uint64_t index = b / g.per_segment;
     segment& s = segments_[index];
     s.free_slots.push_back(static_cast<std::uint32_t>(b % g.per_segment));
@@ -100,6 +109,67 @@ void block_pool::drop(std::size_t group_index, block_id b) {
     } else {
         g.partly_free.insert(index);
     }
+}
+
+void block_pool::fix(std::size_t group, block_id b) {
+    ++at(group, b).fixed;
+    ++segments_[b / groups_[group].per_segment].fixed;
+}
+
+void block_pool::unfix(std::size_t group, block_id b) {
+    block& x = at(group, b);
+    CHECK(x.fixed > 0, "not fixed");
+    --x.fixed;
+    --segments_[b / groups_[group].per_segment].fixed;
+}
+
+// ---- packing
+
+std::optional<std::uint64_t> block_pool::emptiable(std::size_t group_index) const {
+    const group& g = groups_[group_index];
+    std::optional<std::uint64_t> best;
+    std::uint64_t room = 0;
+    for (const std::uint64_t index : g.partly_free) {
+        const segment& s = segments_[index];
+        room += s.free_slots.size();
+        if (s.fixed == 0 && (!best || s.used() < segments_[*best].used())) best = index;
+    }
+    if (!best) return std::nullopt;
+    const segment& s = segments_[*best];
+    return s.used() <= room - s.free_slots.size() ? best : std::nullopt;
+}
+
+std::vector<block_id> block_pool::used_blocks(std::uint64_t index) const {
+    const segment& s = segments_[index];
+    std::vector<block_id> used;
+    for (std::size_t slot = 0; slot < s.blocks.size(); ++slot)
+        if (s.blocks[slot].refs > 0) used.push_back(static_cast<block_id>(index * s.blocks.size() + slot));
+    return used;
+}
+
+block_id block_pool::relocate(std::size_t group_index, block_id from) {
+    group& g = groups_[group_index];
+    block& old = at(group_index, from);
+    CHECK(old.refs > 0 && old.fixed == 0, "only a block in use that nobody reads or writes beside the steps moves");
+    const std::uint64_t source = from / g.per_segment;
+    std::optional<std::uint64_t> target;
+    for (const std::uint64_t index : g.partly_free)
+        if (index != source && (!target || segments_[index].free_slots.size() < segments_[*target].free_slots.size()))
+            target = index;
+    CHECK(target.has_value(), "no free block outside of the segment");
+    segment& s = segments_[*target];
+    const std::uint32_t slot = s.free_slots.back();
+    s.free_slots.pop_back();
+    if (s.free_slots.empty()) g.partly_free.erase(*target);
+    s.blocks[slot] = std::exchange(old, {});
+    free_slot(g, from);
+    return static_cast<block_id>(*target * g.per_segment + slot);
+}
+
+std::int64_t block_pool::needed_segments() const {
+    std::int64_t n = 0;
+    for (const group& g : groups_) n += (g.counts.owned + g.counts.cached + g.per_segment - 1) / g.per_segment;
+    return n;
 }
 
 bool block_pool::only_cached(std::size_t group, block_id b) const {
@@ -193,12 +263,15 @@ void block_pool::check() const {
             free[slot] = true;
         }
         block_counts& counts = seen[s.group];
+        std::int64_t fixed = 0;
         for (std::size_t i = 0; i < s.blocks.size(); ++i) {
             const block& b = s.blocks[i];
             CHECK((b.refs == 0) == free[i], "free and referenced, or neither");
             CHECK(!b.cached || b.refs > 0);
+            fixed += b.fixed;
             ++(b.refs == 0 ? counts.free : b.cached && b.refs == 1 ? counts.cached : counts.owned);
         }
+        CHECK(fixed == s.fixed, "fixed blocks");
     }
     CHECK(unallocated == unallocated_segments());
     for (std::size_t g = 0; g < groups_.size(); ++g) {

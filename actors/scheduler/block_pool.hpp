@@ -33,12 +33,28 @@ class block_pool {
     std::optional<block_id> alloc(std::size_t group);
     void ref(std::size_t group, block_id b);
     void unref(std::size_t group, block_id b);
-    /// The prefix cache's own reference: at most one a block.
-    void cache_ref(std::size_t group, block_id b);
+    /// The prefix cache's own reference: at most one a block. `holder`: the cache's word for where it stands.
+    void cache_ref(std::size_t group, block_id b, void* holder = nullptr);
     void cache_unref(std::size_t group, block_id b);
     /// True if nobody but the cache holds it, so that evicting it gives a free block.
     bool only_cached(std::size_t group, block_id b) const;
     std::uint32_t refs(std::size_t group, block_id b) const;
+    /// The cache's holder of a block; null: it is not in the cache.
+    void* holder(std::size_t group, block_id b) const { return at(group, b).holder; }
+    /// A block that is read or written beside the steps stays where it is until as many `unfix` as `fix` came.
+    void fix(std::size_t group, block_id b);
+    void unfix(std::size_t group, block_id b);
+
+    // -- packing: live blocks move together so that segments become empty
+    /// The committed segment of the group with fewest used blocks that can be emptied: none of them is fixed and all
+    /// of them fit into the free blocks of fuller segments that are in use.
+    std::optional<std::uint64_t> emptiable(std::size_t group) const;
+    std::vector<block_id> used_blocks(std::uint64_t segment) const;
+    /// Gives the block's references to a free block of the fullest other segment in use. Whoever has its number must be
+    /// told the new one.
+    block_id relocate(std::size_t group, block_id from);
+    /// Segments that would hold everything in use, were it packed.
+    std::int64_t needed_segments() const;
 
     /// Assigns an unallocated segment to a group. Its blocks can be used once `committed` says so.
     std::optional<kv_op> grow(std::size_t group);
@@ -63,14 +79,16 @@ class block_pool {
  private:
     enum class state : std::uint8_t { unallocated, committing, committed };
     struct block {
-        std::uint32_t refs = 0;
+        std::uint32_t refs = 0, fixed = 0;
         bool cached = false;
+        void* holder = nullptr;
     };
     struct segment {
         state is = state::unallocated;
         std::uint32_t group = 0;
         std::vector<block> blocks;
         std::vector<std::uint32_t> free_slots;  ///< a stack
+        std::int64_t fixed = 0;                 ///< sum over its blocks
         std::uint32_t used() const { return static_cast<std::uint32_t>(blocks.size() - free_slots.size()); }
     };
     struct group {
@@ -83,6 +101,7 @@ class block_pool {
     block& at(std::size_t group, block_id b);
     const block& at(std::size_t group, block_id b) const;
     void drop(std::size_t group, block_id b);
+    void free_slot(group& g, block_id b);
     std::int64_t& bucket(std::size_t group, const block& b);
     kv_op give_back(std::uint64_t index);
 

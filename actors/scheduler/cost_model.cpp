@@ -39,6 +39,8 @@ double cost_model::prompt_ms(std::int64_t n, std::int64_t start) const {
     return a_ * tokens + b_ * tokens * (static_cast<double>(start) + tokens / 2) / depth_unit;
 }
 
+double cost_model::depth_ms() const { return b_ / depth_unit; }
+
 std::int64_t cost_model::chunk(double budget_ms, std::int64_t start, std::int64_t least, std::int64_t most) const {
     least = std::min(least, most);
     if (!knows_prompt()) return least;

@@ -12,6 +12,8 @@ class cost_model {
 
     double decode_ms() const { return decode_ms_; }  ///< 0: not known yet
     bool knows_prompt() const { return a_ > 0; }
+    double token_ms() const { return a_; }  ///< of a prompt token at position 0; 0: not known yet
+    double depth_ms() const;                ///< more for each position before it
     /// Milliseconds that n prompt tokens from position `start` add to a step; 0 while nothing is known.
     double prompt_ms(std::int64_t n, std::int64_t start) const;
     /// The most prompt tokens from `start` that fit into `budget_ms`, within [least, most].

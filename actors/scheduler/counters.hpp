@@ -14,7 +14,9 @@ struct scheduler_counters {
     std::uint64_t plans = 0, results = 0, results_dropped = 0, rows_dropped = 0, rows_void = 0, tokens_wasted = 0;
     std::uint64_t preemptions = 0, resumed = 0, executor_deaths = 0, poisoned = 0, non_finite = 0;
     std::uint64_t prompt_tokens = 0, generated_tokens = 0, cache_hit_tokens = 0, cache_miss_tokens = 0;
-    std::uint64_t commits_failed = 0, segments_released = 0, prefill_shared = 0;
+    std::uint64_t commits_failed = 0, segments_released = 0, blocks_moved = 0, prefill_shared = 0;
+    std::uint64_t images_saved = 0, images_loaded = 0, images_refused = 0, images_failed = 0, images_dropped = 0;
+    std::uint64_t tokens_loaded = 0;
     double prompt_ms = 0, generated_ms = 0;
 };
 

@@ -26,6 +26,7 @@ struct generation_request {
     float mu = 0;  ///< mirostat's, after the last accepted token
     bool batch_priority = false;
     bool watch_text = false;
+    bool keep = false;  ///< of a stored session: its KV may be kept on disk
 };
 
 enum class phase : std::uint8_t { queued, prefill, decode, ending, evicting };
@@ -63,6 +64,8 @@ struct entry {
     std::optional<steady_time> told_position, told_progress, unschedulable;
     int preemptions = 0, voids = 0;
     bool waited_for_twin = false;
+    std::uint64_t load = 0;   ///< job that brings a part of its prompt from the disk; it waits for it
+    bool load_tried = false;  ///< once an executor's life
 
     /// Executor deaths in steps that computed the stretch [death_begin, death_end) of it, or what follows at once; over
     /// when tokens_to_clear more than that stretch were computed.

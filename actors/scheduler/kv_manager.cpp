@@ -72,6 +72,7 @@ std::int64_t kv_manager::longest_sequence() const {
 
 bool kv_manager::grow(std::size_t group) {
     if (now_ < blocked_until_) return false;
+    packing_.reset();
     auto op = pool_.grow(group);
     if (!op) {
         const auto other = pool_.release_foreign(group);
@@ -101,12 +102,15 @@ kv_manager::got kv_manager::take_block(std::size_t group, block_id& b) {
     }
 }
 
-/// Cached blocks of other groups may fill the segments this group needs.
+/// Free and cached blocks of other groups may fill the segments this group needs.
 bool kv_manager::evict_foreign(std::size_t group) {
     if (now_ < blocked_until_) return false;
-    for (std::size_t g = 0; g < pool_.n_groups(); ++g)
-        while (g != group && cache_.evict(g))
-            if (pool_.foreign_empty_segments(group) > 0) return true;
+    for (std::size_t g = 0; g < pool_.n_groups(); ++g) {
+        if (g == group) continue;
+        do
+            if (empty_segment(g) || pool_.foreign_empty_segments(group) > 0) return true;
+        while (cache_.evict(g));
+    }
     return false;
 }
 
@@ -161,6 +165,7 @@ std::int64_t kv_manager::adopt(sequence_kv& s, prefix_cache::match m) {
 kv_manager::got kv_manager::extend(sequence_kv& s, std::int64_t end) {
     const auto wanted = static_cast<std::size_t>(blocks_for(end));
     got worst = got::all;
+    current_ = &s;
     for (std::size_t g = 0; g < s.groups.size(); ++g) {
         auto& table = s.groups[g].blocks;
         while (table.size() < wanted) {
@@ -171,6 +176,7 @@ kv_manager::got kv_manager::extend(sequence_kv& s, std::int64_t end) {
             table.push_back(b);
         }
     }
+    current_ = nullptr;
     return worst;
 }
 
@@ -198,6 +204,7 @@ void kv_manager::publish(sequence_kv& s, std::span<const token_id> tokens, std::
         for (std::size_t g = 0; g < blocks.size(); ++g) blocks[g] = s.groups[g].blocks[i];
         prefix_cache::node* n = cache_.insert(s.published, tokens.subspan(i * block, block), blocks);
         cache_.pin(n);
+        n->keep = n->keep || s.keep;
         if (s.published) cache_.unpin(s.published);
         s.published = n;
         // Somebody published the same before: hold his blocks and give ours back. The bits are the same.
@@ -211,11 +218,14 @@ void kv_manager::publish(sequence_kv& s, std::span<const token_id> tokens, std::
     }
 }
 
-void kv_manager::release(sequence_kv& s) {
+void kv_manager::release(sequence_kv& s, bool used) {
     for (std::size_t g = 0; g < s.groups.size(); ++g)
         for (const block_id b : s.groups[g].blocks)
             if (b != no_block) pool_.unref(g, b);
-    if (s.published) cache_.unpin(s.published);
+    if (s.published) {
+        if (used) cache_.touch(s.published);
+        cache_.unpin(s.published);
+    }
     s = {};
 }
 
@@ -262,23 +272,56 @@ bool kv_manager::commits_pending() const {
     return false;
 }
 
-std::size_t kv_manager::release_empty() {
-    const auto ops = pool_.release_empty();
+// ---- giving back
+
+void kv_manager::release_empty(std::size_t segments) {
+    const auto ops = pool_.release_empty(segments);
     ops_.insert(ops_.end(), ops.begin(), ops.end());
-    return ops.size();
 }
 
-void kv_manager::shrink_to(std::uint64_t bytes) {
-    const auto limit = static_cast<std::int64_t>(bytes / layout_.segment_bytes);
-    const auto give_back = [&] {
-        const std::int64_t over = pool_.committed_segments() - limit;
-        if (over <= 0) return true;
-        const auto ops = pool_.release_empty(static_cast<std::size_t>(over));
-        ops_.insert(ops_.end(), ops.begin(), ops.end());
-        return pool_.committed_segments() <= limit;
-    };
-    while (!give_back())
-        if (!cache_.evict_any()) return;
+void kv_manager::give_back(const memory_order& order, const prefix_cache::choice& spared) {
+    cache_.evict_cold(order.evict_before, spared);
+    packing_ = order.spare;
+}
+
+void kv_manager::move_block(std::size_t group, block_id from, const std::vector<sequence_kv*>& holders) {
+    void* const in_cache = pool_.holder(group, from);
+    const block_id to = pool_.relocate(group, from);
+    ops_.push_back({kv_op_kind::copy_block, static_cast<std::uint32_t>(group), from, to});
+    if (in_cache) prefix_cache::moved(in_cache, group, to);
+    for (sequence_kv* s : holders) {
+        if (s->groups.empty()) continue;
+        auto& mine = s->groups[group];
+        for (std::size_t i = mine.live; i < mine.blocks.size(); ++i) {
+            if (mine.blocks[i] != from) continue;
+            mine.blocks[i] = to;
+            if (i < mine.sent) mine.dirty.push_back(static_cast<std::uint32_t>(i));
+            break;
+        }
+    }
+    ++blocks_moved_;
+}
+
+/// Moves what is in the group's emptiest segment to others.
+bool kv_manager::empty_segment(std::size_t group) {
+    const auto segment = holders_ ? pool_.emptiable(group) : std::nullopt;
+    if (!segment) return false;
+    auto holders = holders_();
+    if (current_) holders.push_back(current_);
+    for (const block_id b : pool_.used_blocks(*segment)) move_block(group, b, holders);
+    return true;
+}
+
+void kv_manager::pack() {
+    if (!packing_) return;
+    const auto over = [&] { return pool_.committed_segments() - (pool_.needed_segments() + *packing_); };
+    if (over() > pool_.empty_segments())
+        for (std::size_t g = 0; g < pool_.n_groups(); ++g)
+            if (empty_segment(g)) break;
+    if (over() > 0) release_empty(static_cast<std::size_t>(over()));
+    bool more = false;
+    for (std::size_t g = 0; g < pool_.n_groups(); ++g) more = more || (holders_ && pool_.emptiable(g));
+    if (over() <= 0 || !more) packing_.reset();
 }
 
 void kv_manager::check(std::span<const sequence_kv* const> sequences) const {

@@ -4,10 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "actors/kv_usage.hpp"
 #include "actors/scheduler/block_pool.hpp"
+#include "actors/scheduler/disk_index.hpp"
 #include "actors/scheduler/prefix_cache.hpp"
 #include "core/clock.hpp"
 
@@ -24,6 +29,7 @@ struct sequence_kv {
     std::vector<group> groups;
     prefix_cache::node* published = nullptr;  ///< deepest node of this path, pinned
     std::int64_t n_published = 0;             ///< blocks in the cache
+    bool keep = false;                        ///< what it publishes may be kept on the disk
 };
 
 /// What one sequence needs, in blocks of each group.
@@ -65,7 +71,8 @@ class kv_manager {
     /// Puts the full blocks of positions [0, end) into the cache. `tokens`: of the sequence, from position 0.
     void publish(sequence_kv& s, std::span<const token_id> tokens, std::int64_t end);
     void checkpoint(sequence_kv& s) { cache_.mark_checkpoint(s.published); }
-    void release(sequence_kv& s);
+    /// used: what it published counts as used now.
+    void release(sequence_kv& s, bool used = true);
     std::vector<table_delta> take_deltas(sequence_kv& s);
 
     /// Operations decided since the last call, in order.
@@ -74,13 +81,34 @@ class kv_manager {
     void op_done(const kv_op& op, bool ok, steady_time now);
     /// After a failed commit nothing is asked for until then.
     bool commits_blocked(steady_time now) const { return now < blocked_until_; }
-    void set_now(steady_time now) { now_ = now; }
+    void set_now(steady_time now) {
+        now_ = now;
+        cache_.set_now(now);
+    }
     steady_time blocked_until() const { return blocked_until_; }
     bool commits_pending() const;
 
-    /// Evicts and returns segments until at most `bytes` are committed, as far as nobody owns them.
-    void shrink_to(std::uint64_t bytes);
-    std::size_t release_empty();
+    // -- giving memory back
+    /// Who holds block tables besides the cache: they hear of blocks that move. Without it none moves.
+    void set_holders(std::function<std::vector<sequence_kv*>()> holders) { holders_ = std::move(holders); }
+    /// Evicts at once. Then each call of `pack` moves the blocks of one segment together with others and returns what
+    /// is empty, until no more than order.spare segments are committed beyond what is needed, or memory is asked for.
+    /// `spared` leaves stay.
+    void give_back(const memory_order& order, const prefix_cache::choice& spared = {});
+    bool packing() const { return packing_.has_value(); }
+    /// Must come before any table of the plan is taken.
+    void pack();
+    void set_costs(double token_ms, double depth_ms) { cache_.set_costs(token_ms, depth_ms); }
+    std::uint64_t take_blocks_moved() { return std::exchange(blocks_moved_, 0); }  ///< since the last call
+
+    // -- tiers below: blocks that are read or written beside the steps stay where they are (kv_manager_tiers.cpp)
+    /// Holds the blocks of leaf's path from `first` on that a longer prompt would need; the job gets its part and
+    /// tokens.
+    void hold_to_save(sequence_kv& s, prefix_cache::node* leaf, std::uint32_t first, kv_job& job);
+    /// Blocks for what comes from the disk, behind what the cache has. Call again while it says `soon`; at `all` the
+    /// job has its parts.
+    got hold_to_load(sequence_kv& s, prefix_cache::match at_hand, const disk_index::match& found, kv_job& job);
+    void unfix(const kv_job& job);
 
     const block_pool& pool() const { return pool_; }
     const prefix_cache& cache() const { return cache_; }
@@ -92,6 +120,9 @@ class kv_manager {
     got take_block(std::size_t group, block_id& b);
     bool grow(std::size_t group);
     bool evict_foreign(std::size_t group);
+    bool empty_segment(std::size_t group);
+    void move_block(std::size_t group, block_id from, const std::vector<sequence_kv*>& holders);
+    void release_empty(std::size_t segments);
 
     model::kv_layout layout_;
     block_pool pool_;
@@ -99,6 +130,10 @@ class kv_manager {
     std::vector<kv_op> ops_;
     steady_time now_{}, blocked_until_{};
     int failures_ = 0;
+    sequence_kv* current_ = nullptr;  ///< what extend works on: it may not be among the holders yet
+    std::function<std::vector<sequence_kv*>()> holders_;
+    std::optional<std::int64_t> packing_;  ///< spare segments that may stay
+    std::uint64_t blocks_moved_ = 0;
 };
 
 }  // namespace troupe::actors

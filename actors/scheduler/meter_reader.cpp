@@ -40,6 +40,7 @@ void meter_reader::read(scheduler_policy& policy) {
     m.preemptions.Increment(more(&scheduler_counters::preemptions));
     m.prefix_cache(static_cast<std::int64_t>(more(&scheduler_counters::cache_hit_tokens)),
         static_cast<std::int64_t>(more(&scheduler_counters::cache_miss_tokens)));
+    m.kv_blocks_compacted.Increment(more(&scheduler_counters::blocks_moved));
     last_ = now;
 
     m.queue_depth.Set(static_cast<double>(policy.n_waiting()));

@@ -15,6 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto batch_ages_after = 30s;  // then it counts as interactive
+constexpr std::int64_t pressure_retry_ms = 5000;
 constexpr std::int64_t default_retry_ms = 1000, longest_retry_ms = 60'000;
 
 bool earlier(const entry* a, const entry* b) { return a->arrival < b->arrival; }
@@ -62,6 +63,13 @@ std::optional<error> scheduler_policy::refuse(const generation_request& r) const
         return troupe::fail(errc::out_of_memory, "a sequence of " + std::to_string(length) +
                                                      " tokens can never fit into KV memory, " +
                                                      std::to_string(sequence_limit()) + " can");
+    if (r.accepted.empty() && pressure_.refuse) {
+        error e = troupe::fail(errc::out_of_memory, "the machine is short of memory: " +
+                                                        std::to_string(pressure_.available >> 20) +
+                                                        " MiB are left; no new work is begun");
+        e.retry_after_ms = pressure_retry_ms;
+        return e;
+    }
     if (r.accepted.empty() && n_waiting() >= settings_.queue_limit) {
         error e = troupe::fail(errc::queue_full, "the queue is full");
         e.retry_after_ms = std::clamp(eta_ms(1).value_or(default_retry_ms), default_retry_ms, longest_retry_ms);
@@ -107,36 +115,6 @@ void scheduler_policy::stop_at(generation_id id, std::int64_t n_accepted, steady
     if (!e || e->is == phase::ending) return;
     e->tokens.resize(static_cast<std::size_t>(e->n_prompt + std::clamp<std::int64_t>(n_accepted, 0, e->n_acc())));
     finish_entry(*e, finish::stop, {}, now);
-}
-
-void scheduler_policy::shrink_to(std::uint64_t bytes) {
-    if (!kv_) return;
-    const auto before = kv_->pool().committed_segments();
-    kv_->shrink_to(bytes);
-    counters_.segments_released += static_cast<std::uint64_t>(before - kv_->pool().committed_segments());
-}
-
-void scheduler_policy::release_empty() {
-    if (kv_) counters_.segments_released += kv_->release_empty();
-}
-
-kv_usage scheduler_policy::usage() const {
-    kv_usage u;
-    u.idle = idle();
-    if (!kv_) return u;
-    const block_pool& pool = kv_->pool();
-    u.segment_bytes = kv_->layout().segment_bytes;
-    u.segments_committed = pool.committed_segments();
-    u.segments_empty = pool.empty_segments();
-    u.segments_max = pool.max_segments();
-    for (std::size_t g = 0; g < pool.n_groups(); ++g) {
-        u.owned += pool.counts(g).owned;
-        u.cached += pool.counts(g).cached;
-        u.free += pool.counts(g).free;
-    }
-    // A segment that belongs to nobody could hold this many blocks of the first group.
-    u.unallocated = pool.unallocated_segments() * pool.blocks_per_segment(0);
-    return u;
 }
 
 // ---- waiting
@@ -236,6 +214,8 @@ std::optional<steady_time> scheduler_policy::wakeup(steady_time now) const {
     const auto at = [&](steady_time t) { first = std::min(first.value_or(t), t); };
     for (const entry* e : waiting_)
         if (!e->ran || info_) at(e->ready_since + std::chrono::seconds(settings_.queue_timeout_s));
+    for (const entry* e : waiting_)
+        if (const auto t = load_deadline(*e)) at(*t);
     if (n_waiting() > 0) at(next_positions_.value_or(now + limits::position_event_every));
     if (retry_at_ && info_ && in_flight_.empty() && !entries_.empty()) at(*retry_at_);
     if (first) first = std::max(*first, now);
@@ -257,6 +237,7 @@ void scheduler_policy::check() const {
     }
     for (const entry* e : waiting_) CHECK(e->is == phase::queued && e->k == 0 && e->kv.groups.empty());
     CHECK(waiting_.size() + running_.size() == entries_.size(), "an entry that is nowhere");
+    for (const auto& [id, t] : transfers_) tables.push_back(&t->kv);
     std::map<sequence_id, int> flying;
     for (const sent_plan& p : in_flight_)
         for (const sent_row& r : p.rows) ++flying[r.seq];

@@ -20,6 +20,7 @@
 #include "actors/scheduler/entry.hpp"
 #include "actors/scheduler/fair_share.hpp"
 #include "actors/scheduler/kv_manager.hpp"
+#include "actors/scheduler/transfer.hpp"
 #include "core/clock.hpp"
 #include "core/config.hpp"
 #include "core/result.hpp"
@@ -53,12 +54,16 @@ class scheduler_policy {
     /// reason starting with "killed" or "operator" came from outside: nobody is suspected.
     void executor_down(std::uint64_t epoch, const std::string& reason, std::uint64_t plan_started, steady_time now);
     void done(const plan_result& r, steady_time now);
+    void job_done(const kv_job_result& r, steady_time now);
     /// Queue timeouts and positions; call it at `wakeup`.
     void tick(steady_time now);
     void drain() { draining_ = true; }
-    /// Evicts cached blocks and returns segments until at most `bytes` are committed. Takes effect with the next plan.
-    void shrink_to(std::uint64_t bytes);
-    void release_empty();
+    /// Cached blocks go (those of stored sessions when they are on the disk), blocks move and segments return with the
+    /// next plans.
+    void give_back(const memory_order& order, steady_time now);
+    /// While memory is short new requests get out_of_memory; those that were taken go on.
+    void pressed(const memory_pressure& p) { pressure_ = p; }
+    bool giving_back() const { return kv_ && (kv_->packing() || giving_); }
 
     // -- what to do
     /// The next step, if there is one to send now. Ask until there is none.
@@ -77,6 +82,7 @@ class scheduler_policy {
     std::size_t n_in_flight() const { return in_flight_.size(); }
     const scheduler_counters& counters() const { return counters_; }
     scheduler_observations take_observations() { return std::exchange(observed_, {}); }
+    const disk_index& disk() const { return disk_; }
     const kv_manager* kv() const { return kv_ ? &*kv_ : nullptr; }
     kv_usage usage() const;
     const std::optional<executor_info>& info() const { return info_; }
@@ -133,6 +139,26 @@ class scheduler_policy {
     entry* suspect() const;
     std::vector<entry*> admission_order(steady_time now) const;
 
+    // policy_memory.cpp
+    std::vector<sequence_kv*> block_holders();
+    void take_tables(plan& p, const sent_plan& sent);
+
+    // policy_tiers.cpp
+    bool wants_save(const prefix_cache::node& n) const;
+    std::size_t n_transfers(bool loads) const;
+    void advance_giving(steady_time now);
+    void start_save(prefix_cache::node& leaf, steady_time now);
+    void drop_images(std::vector<std::string> files);
+    double load_ms(std::uint64_t bytes) const;
+    bool awaits_load(entry& e, steady_time now);
+    bool find_blocks(transfer& t, prefix_cache::match at_hand = {});
+    void give_up(transfer& t);
+    void give_up_orphans();
+    std::optional<steady_time> load_deadline(const entry& e) const;
+    void saved(transfer& t, const kv_job_result& r);
+    void loaded(transfer& t, const kv_job_result& r);
+    void forget_transfers();
+
     // policy_results.cpp
     void row_done(const sent_row& sent, const row_result* r, steady_time now);
     void row_ok(entry& e, const sent_row& sent, const row_result& r, steady_time now);
@@ -159,6 +185,13 @@ class scheduler_policy {
     std::deque<sent_plan> in_flight_;
     std::vector<sequence_id> closes_, cancels_;
     std::vector<notice> notices_;
+    disk_index disk_;
+    std::map<std::uint64_t, std::unique_ptr<transfer>> transfers_;  ///< by job
+    std::vector<kv_job> jobs_;                                      ///< for the next plan
+    memory_pressure pressure_;
+    std::optional<memory_order> giving_;                            ///< not done yet
+    double load_ms_a_mib_ = 0;                                      ///< moving; 0: not known yet
+    std::uint64_t next_job_ = 1;
     fair_share shares_;
     cost_model costs_;
     scheduler_counters counters_;

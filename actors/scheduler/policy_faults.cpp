@@ -24,6 +24,10 @@ void scheduler_policy::executor_up(const executor_info& info, steady_time now) {
     epoch_ = info.epoch;
     info_ = info;
     kv_.emplace(layout_of(info), segments);
+    kv_->set_holders([this] { return block_holders(); });
+    disk_ = disk_index(kv_->layout(), info.kv_disk, info.images);
+    info_->images.clear();
+    counters_.images_refused += info.images_refused;
     sequence_limit_ = std::min<std::int64_t>(info.n_ctx, kv_->longest_sequence());
     for (entry* e : waiting_)
         if (e->ran) e->ready_since = now;
@@ -41,6 +45,7 @@ void scheduler_policy::executor_down(
     for (entry* e : ran) interrupt(*e, now);
     kv_.reset();
     info_.reset();
+    forget_transfers();
     sequence_limit_ = 0;
     retry_at_.reset();
     std::vector<entry*> culprits;

@@ -44,6 +44,8 @@ std::int64_t scheduler_policy::n_active() const {
 std::optional<plan> scheduler_policy::next_plan(steady_time now) {
     if (!info_) return std::nullopt;
     kv_->set_now(now);
+    give_up_orphans();
+    kv_->set_costs(costs_.token_ms(), costs_.depth_ms());
     if (suspect())
         admit_trial(now);
     else
@@ -59,16 +61,21 @@ std::optional<plan> scheduler_policy::next_plan(steady_time now) {
     sent_plan sent;
     p.epoch = epoch_;
     p.id = sent.id = next_plan_;
+    kv_->pack();
     add_decode_rows(p, sent, now);
     add_prompt_rows(p, sent, now);
-    if (p.rows.empty() && closes_.empty() && !kv_->has_ops()) {
+    take_tables(p, sent);
+    if (p.rows.empty() && closes_.empty() && !kv_->has_ops() && jobs_.empty()) {
         if (in_flight_.empty() && !entries_.empty()) retry_later(now);
         return std::nullopt;
     }
     ++next_plan_;
     ++counters_.plans;
     p.closes = std::exchange(closes_, {});
+    p.jobs = std::exchange(jobs_, {});
     p.ops = sent.ops = kv_->take_ops();
+    counters_.blocks_moved += kv_->take_blocks_moved();
+    for (const kv_op& op : p.ops) counters_.segments_released += op.kind == kv_op_kind::release_segment;
     in_flight_.push_back(std::move(sent));
     retry_at_.reset();
     return p;
@@ -94,6 +101,7 @@ void scheduler_policy::admit(steady_time now) {
     int refused = 0;
     for (entry* e : admission_order(now)) {
         if (n_active() >= settings_.max_seqs || refused >= most_refused_a_plan) return;
+        if (awaits_load(*e, now)) continue;
         if (behind_twin(*e)) {
             counters_.prefill_shared += !std::exchange(e->waited_for_twin, true);
             continue;
@@ -175,6 +183,8 @@ bool scheduler_policy::start(entry& e, steady_time now) {
     e.prompt_scores.clear();
     const bool from_start = measures && params.wants_whole_prompt();
     e.n_sub = e.kv_ok = kv_->start(e.kv, e.tokens, from_start ? 0 : e.known() - 1);
+    e.kv.keep = e.request.keep;
+    e.load = 0;
     e.seq = next_seq_++;
     e.opened = e.sampled = false;
     e.publish = true;
@@ -213,7 +223,7 @@ void scheduler_policy::add_row(plan& p, sent_plan& sent, entry& e, std::int64_t 
         e.opened = true;
     }
     const auto pos = static_cast<std::int32_t>(e.n_sub), count = static_cast<std::int32_t>(n);
-    p.rows.push_back({e.seq, pos, count, sample, kv_->take_deltas(e.kv)});
+    p.rows.push_back({e.seq, pos, count, sample, {}});
     sent.rows.push_back({e.request.id, e.seq, pos, count, sample, e.is == phase::prefill});
     e.n_sub += n;
     ++e.k;

@@ -5,12 +5,14 @@
 #include <limits>
 
 #include "core/check.hpp"
+#include "model/kv_image.hpp"
 
 namespace troupe::actors {
 namespace {
 
 constexpr std::int64_t block = model::block_tokens;
 constexpr std::size_t checkpoints_a_path = 4;
+constexpr int leaves_compared = 16;
 
 prefix_cache::block_tokens_key key_of(std::span<const token_id> tokens) {
     prefix_cache::block_tokens_key key;
@@ -30,6 +32,7 @@ std::int64_t blocks_seen(std::int64_t length, std::int64_t i, std::int32_t windo
 prefix_cache::prefix_cache(block_pool& pool, const model::kv_layout& layout) : pool_(pool) {
     for (const auto& g : layout.groups) {
         windows_.push_back(g.window);
+        block_bytes_.push_back(static_cast<double>(g.block_bytes));
         widest_ = std::max(widest_, g.window);
         any_full_ = any_full_ || g.window == 0;
     }
@@ -101,6 +104,17 @@ void prefix_cache::touch(const match& m) {
     if (m.copy_from) use(m.copy_from);
 }
 
+void prefix_cache::touch(node* n) {
+    ++tick_;
+    for (; n != nullptr && n != &root_; n = n->parent) use(n);
+}
+
+void prefix_cache::set_costs(double token_ms, double depth_ms) {
+    if (token_ms <= 0) return;
+    token_ms_ = token_ms;
+    depth_ms_ = std::max(0.0, depth_ms);
+}
+
 // ---- growing
 
 void prefix_cache::list(node* n) {
@@ -119,6 +133,7 @@ void prefix_cache::unlist(node* n) {
 void prefix_cache::use(node* n) {
     unlist(n);
     n->used = tick_;
+    n->used_at = now_;
     list(n);
 }
 
@@ -136,6 +151,7 @@ prefix_cache::node* prefix_cache::insert(
         fresh->key = key;
         fresh->blocks.assign(windows_.size(), no_block);
         fresh->depth = parent->depth + 1;
+        fresh->prefix = model::prefix_key(parent->prefix, tokens);
         found = parent->children.emplace(key, std::move(fresh)).first;
         list(parent);
         ++n_nodes_;
@@ -143,11 +159,12 @@ prefix_cache::node* prefix_cache::insert(
     node* n = found->second.get();
     unlist(n);
     n->used = tick_;
+    n->used_at = now_;
     for (std::size_t g = 0; g < windows_.size(); ++g) {
         CHECK(is_window(g) || blocks[g] != no_block, "a full-attention block is missing");
         if (n->blocks[g] != no_block || blocks[g] == no_block) continue;
         n->blocks[g] = blocks[g];
-        pool_.cache_ref(g, blocks[g]);
+        pool_.cache_ref(g, blocks[g], n);
     }
     list(n);
     return n;
@@ -216,30 +233,92 @@ void prefix_cache::remove(node* n) {
     }
 }
 
+bool prefix_cache::drop_window(std::size_t group, node* victim) {
+    if (!pool_.only_cached(group, victim->blocks[group])) return false;
+    unlist(victim);
+    pool_.cache_unref(group, victim->blocks[group]);
+    victim->blocks[group] = no_block;
+    list(victim);
+    const bool empty =
+        std::all_of(victim->blocks.begin(), victim->blocks.end(), [](block_id b) { return b == no_block; });
+    if (empty && victim->children.empty() && victim->pins == 0) remove(victim);
+    return true;
+}
+
 bool prefix_cache::drop_window(std::size_t group, order& from) {
-    for (const auto& [used, n] : from) {
-        if (!pool_.only_cached(group, n->blocks[group])) continue;
-        node* victim = n;
-        unlist(victim);
-        pool_.cache_unref(group, victim->blocks[group]);
-        victim->blocks[group] = no_block;
-        list(victim);
-        const bool empty =
-            std::all_of(victim->blocks.begin(), victim->blocks.end(), [](block_id b) { return b == no_block; });
-        if (empty && victim->children.empty() && victim->pins == 0) remove(victim);
-        return true;
-    }
+    for (const auto& [used, n] : from)
+        if (drop_window(group, n)) return true;
     return false;
 }
 
+/// What evicting a leaf loses, for the memory it gives and the time it was not used: the time to compute it again.
+double prefix_cache::worth(const node& n) const {
+    double bytes = 0;
+    for (std::size_t g = 0; g < n.blocks.size(); ++g) bytes += n.blocks[g] == no_block ? 0 : block_bytes_[g];
+    const double age = static_cast<double>(tick_ - n.used + 1), depth = static_cast<double>(n.depth * block);
+    return (token_ms_ + depth_ms_ * depth) / (std::max(bytes, 1.0) * age);
+}
+
+/// Of the leaves that were not used for longest, the one that is worth least.
 bool prefix_cache::evict_leaf(std::size_t group) {
+    node* victim = nullptr;
+    double least = 0;
+    int seen = 0;
     for (const auto& [used, n] : leaves_) {
         if (!evictable(*n)) continue;
         if (group < windows_.size() && n->blocks[group] == no_block) continue;
-        remove(n);
-        return true;
+        const double value = worth(*n);
+        if (!victim || value < least) {
+            victim = n;
+            least = value;
+        }
+        if (++seen == leaves_compared) break;
     }
-    return false;
+    if (victim) remove(victim);
+    return victim != nullptr;
+}
+
+prefix_cache::node* prefix_cache::find_cold(steady_time limit, const choice& wanted) const {
+    for (auto at = leaves_.begin(); at != leaves_.end() && at->second->used_at < limit; ++at)
+        if (evictable(*at->second) && wanted(*at->second)) return at->second;
+    return nullptr;
+}
+
+void prefix_cache::evict_cold(steady_time limit, const choice& spared) {
+    for (auto at = leaves_.begin(); at != leaves_.end() && at->second->used_at < limit;) {
+        if (!evictable(*at->second) || (spared && spared(*at->second))) {
+            ++at;
+            continue;
+        }
+        remove(at->second);  // its parent may be the first leaf now
+        at = leaves_.begin();
+    }
+    for (std::size_t g = 0; g < windows_.size(); ++g) {
+        std::vector<node*> cold;
+        for (const order* from : {&plain_[g], &kept_[g]})
+            for (auto at = from->begin(); at != from->end() && at->second->used_at < limit; ++at)
+                cold.push_back(at->second);
+        for (node* n : cold) drop_window(g, n);
+    }
+}
+
+std::optional<steady_time> prefix_cache::coldest() const {
+    std::optional<steady_time> first;
+    for (const auto& [used, n] : leaves_) {
+        if (!evictable(*n)) continue;
+        first = n->used_at;
+        break;
+    }
+    for (std::size_t g = 0; g < windows_.size(); ++g)
+        for (const order* from : {&plain_[g], &kept_[g]}) {
+            int seen = 0;
+            for (auto at = from->begin(); at != from->end() && ++seen <= leaves_compared; ++at) {
+                if (!pool_.only_cached(g, at->second->blocks[g])) continue;
+                first = std::min(first.value_or(at->second->used_at), at->second->used_at);
+                break;
+            }
+        }
+    return first;
 }
 
 bool prefix_cache::evict(std::size_t group) {

@@ -6,14 +6,17 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "actors/scheduler/block_pool.hpp"
+#include "core/clock.hpp"
 
 namespace troupe::actors {
 
@@ -26,7 +29,10 @@ class prefix_cache {
         block_tokens_key key{};
         std::vector<block_id> blocks;  ///< one a group; no_block: the window's reference is absent
         std::map<block_tokens_key, std::unique_ptr<node>> children;
-        std::uint64_t used = 0;        ///< tick of the last use; the order of eviction
+        std::uint64_t used = 0;  ///< tick of the last use; the order of eviction
+        steady_time used_at{};
+        std::uint64_t prefix = 0;      ///< model::prefix_key of the path to here
+        bool keep = false;             ///< may be kept on the disk
         std::int32_t depth = 0;        ///< blocks from the root, this one included
         std::int32_t pins = 0;         ///< sequences that would publish below it
         std::int32_t checkpoints = 0;  ///< checkpoints whose window covers it: its window references are evicted late
@@ -49,6 +55,13 @@ class prefix_cache {
     /// parts: share a part of a block by copy.
     match find(std::span<const token_id> tokens, std::int64_t most, bool parts = true) const;
     void touch(const match& m);
+    /// Counts the whole path to n as used now.
+    void touch(node* n);
+    void set_now(steady_time now) { now_ = now; }
+    /// What it costs to compute a token again: ms, and ms more for each position before it. Only the ratio matters.
+    void set_costs(double token_ms, double depth_ms);
+    /// The block of a node lies elsewhere now. `holder`: what the pool says (block_pool::holder).
+    static void moved(void* holder, std::size_t group, block_id to) { static_cast<node*>(holder)->blocks[group] = to; }
 
     /// The node for these 16 tokens below `parent` (null: the root). A new one takes a reference to each given block;
     /// an existing one takes only those it lacks. `blocks`: one a group, no_block where the sequence has none any more.
@@ -61,8 +74,15 @@ class prefix_cache {
 
     /// Frees at least one block of this group; false if nothing of it can be evicted.
     bool evict(std::size_t group);
-    /// Evicts the least recently used leaf, or else a window reference; false if nothing can be evicted.
+    /// Evicts one leaf, or else a window reference; false if nothing can be evicted.
     bool evict_any();
+    using choice = std::function<bool(const node&)>;
+    /// Evicts what was used last before `limit`, as far as nobody needs it, but not leaves that are `spared`.
+    void evict_cold(steady_time limit, const choice& spared = {});
+    /// A leaf that evict_cold would evict and that is `wanted`; null: there is none.
+    node* find_cold(steady_time limit, const choice& wanted) const;
+    /// When the longest unused thing that could be evicted was used.
+    std::optional<steady_time> coldest() const;
 
     std::int64_t n_nodes() const { return n_nodes_; }
     /// CHECKs the tree's own links, and that its references are exactly the pool's cached marks (through `visit`).
@@ -89,6 +109,8 @@ class prefix_cache {
     void unlist(node* n);
     void use(node* n);
     bool evictable(const node& n) const;
+    double worth(const node& n) const;
+    bool drop_window(std::size_t group, node* n);
     void remove(node* n);  ///< a leaf; cascades to ancestors that hold nothing any more
     bool drop_window(std::size_t group, order& from);
     bool evict_leaf(std::size_t group);
@@ -100,10 +122,13 @@ class prefix_cache {
 
     block_pool& pool_;
     std::vector<std::int32_t> windows_;
+    std::vector<double> block_bytes_;
     std::int32_t widest_ = 0;
     bool any_full_ = false;
     node root_;
     std::uint64_t tick_ = 0;
+    steady_time now_{};
+    double token_ms_ = 1, depth_ms_ = 0;
     std::int64_t n_nodes_ = 0;
     order leaves_;
     std::vector<order> plain_, kept_;  ///< a window group: nodes with its reference, outside and inside of checkpoints

@@ -33,9 +33,12 @@ class scheduler_core {
     void up(const executor_up& x);
     void down(const executor_down& x);
     void done(const plan_result& r);
+    void job_done(const kv_job_result& r);
     void timer(std::uint64_t number);
     void watch(const fault_spec& f);
-    std::string compact(std::optional<std::uint64_t> bytes);
+    void give_back(const memory_order& order);
+    void pressed(const memory_pressure& p) { policy_.pressed(p); }
+    caf::result<std::string> compact();
     std::string state() const { return state_json(policy_, now()); }
     void follow_usage(caf::actor compactor);
     void drain() { policy_.drain(); }
@@ -48,6 +51,7 @@ class scheduler_core {
     void forget_owner(generation_id id);
     void set_timer();
     void report_usage();
+    void answer_compact();
 
     caf::event_based_actor* self_;
     scheduler_policy policy_;
@@ -58,6 +62,8 @@ class scheduler_core {
     std::optional<steady_time> due_, reported_;
     std::uint64_t timer_ = 0;  ///< number of the one that counts
     kv_usage last_usage_;
+    std::vector<caf::typed_response_promise<std::string>> compacting_;
+    std::int64_t segments_before_ = 0;
     bool was_idle_ = true;
 };
 
@@ -70,7 +76,7 @@ struct scheduler_state {
 
 caf::result<bool> scheduler_core::submit(submit_generation& g) {
     generation_request r{g.id, std::move(g.client_key), g.prompt, std::move(g.accepted), std::move(g.params), g.mu,
-        g.batch_priority, false};
+        g.batch_priority, false, g.keep};
     r.watch_text = std::any_of(watched_.begin(), watched_.end(),
         [&](const std::string& text) { return g.prompt_text.find(text) != std::string::npos; });
     const auto taken = policy_.submit(std::move(r), now());
@@ -141,24 +147,39 @@ void scheduler_core::done(const plan_result& r) {
     go_on();
 }
 
+void scheduler_core::job_done(const kv_job_result& r) {
+    policy_.job_done(r, now());
+    go_on();
+}
+
 void scheduler_core::watch(const fault_spec& f) {
     if (f.request_contains.empty()) return;
     if (watched_.size() >= most_watched) watched_.erase(watched_.begin());
     watched_.push_back(f.request_contains);
 }
 
-std::string scheduler_core::compact(std::optional<std::uint64_t> bytes) {
-    const auto before = policy_.usage();
-    if (bytes)
-        policy_.shrink_to(*bytes);
-    else
-        policy_.release_empty();
+void scheduler_core::give_back(const memory_order& order) {
+    policy_.give_back(order, now());
     go_on();
+}
+
+caf::result<std::string> scheduler_core::compact() {
+    if (compacting_.empty()) segments_before_ = policy_.usage().segments_committed;
+    compacting_.push_back(self_->make_response_promise<std::string>());
+    auto promise = compacting_.back();
+    give_back({});
+    return promise;
+}
+
+void scheduler_core::answer_compact() {
+    if (compacting_.empty() || policy_.giving_back()) return;
     const auto after = policy_.usage();
-    return "{\"segments_before\":" + std::to_string(before.segments_committed) +
-           ",\"segments\":" + std::to_string(after.segments_committed) +
-           ",\"bytes\":" + std::to_string(static_cast<std::uint64_t>(after.segments_committed) * after.segment_bytes) +
-           "}";
+    const std::string text =
+        "{\"segments_before\":" + std::to_string(segments_before_) +
+        ",\"segments\":" + std::to_string(after.segments_committed) +
+        ",\"bytes\":" + std::to_string(static_cast<std::uint64_t>(after.segments_committed) * after.segment_bytes) +
+        "}";
+    for (auto& p : std::exchange(compacting_, {})) p.deliver(text);
 }
 
 // ---- going on
@@ -177,6 +198,7 @@ void scheduler_core::go_on() {
     for (notice& n : policy_.take_notices()) deliver(std::move(n));
     meters_.read(policy_);
     report_usage();
+    answer_compact();
     if (policy_.idle() && !was_idle_) policy_.check();
     was_idle_ = policy_.idle();
     set_timer();
@@ -223,10 +245,12 @@ caf::behavior scheduler_behavior(scheduler_self* self, scheduler_setup setup) {
         [core](const executor_up& x) { core->up(x); },
         [core](const executor_down& x) { core->down(x); },
         [core](const plan_result& r) { core->done(r); },
+        [core](const kv_job_result& r) { core->job_done(r); },
         [core](timer_atom, std::uint64_t number) { core->timer(number); },
         [core](const fault_spec& f) { core->watch(f); },
-        [core](compact_atom) { return core->compact(std::nullopt); },
-        [core](compact_atom, std::uint64_t bytes) { return core->compact(bytes); },
+        [core](compact_atom) { return core->compact(); },
+        [core](const memory_pressure& p) { core->pressed(p); },
+        [core](const memory_order& order) { core->give_back(order); },
         [core](compactor_atom, caf::actor& compactor) { core->follow_usage(std::move(compactor)); },
         [core](state_atom) { return core->state(); },
         [core](drain_atom) {

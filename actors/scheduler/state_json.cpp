@@ -46,7 +46,7 @@ json::object describe(const kv_manager& kv) {
     const block_pool& pool = kv.pool();
     o["segment_bytes"] = kv.layout().segment_bytes;
     o["segments"] = {{"committed", pool.committed_segments()}, {"empty", pool.empty_segments()},
-        {"unallocated", pool.unallocated_segments()}, {"max", pool.max_segments()}};
+        {"needed", pool.needed_segments()}, {"unallocated", pool.unallocated_segments()}, {"max", pool.max_segments()}};
     json::array groups;
     for (std::size_t g = 0; g < pool.n_groups(); ++g) {
         const auto& counts = pool.counts(g);
@@ -67,7 +67,9 @@ json::object describe(const scheduler_counters& c) {
         {"prompt_tokens", c.prompt_tokens}, {"generated_tokens", c.generated_tokens},
         {"cache_hit_tokens", c.cache_hit_tokens}, {"cache_miss_tokens", c.cache_miss_tokens},
         {"commits_failed", c.commits_failed}, {"segments_released", c.segments_released},
-        {"prefill_shared", c.prefill_shared}};
+        {"blocks_moved", c.blocks_moved}, {"images_saved", c.images_saved}, {"images_loaded", c.images_loaded},
+        {"images_refused", c.images_refused}, {"images_failed", c.images_failed}, {"images_dropped", c.images_dropped},
+        {"tokens_loaded", c.tokens_loaded}, {"prefill_shared", c.prefill_shared}};
 }
 
 }  // namespace
@@ -91,6 +93,12 @@ std::string state_json(const scheduler_policy& policy, steady_time now) {
         o["epoch"] = policy.info()->epoch;
         o["sequence_limit"] = policy.sequence_limit();
         o["kv"] = describe(*policy.kv());
+        const kv_usage u = policy.usage();
+        const auto& disk = policy.disk();
+        o["tiers"] = {{"device", {{"bytes", static_cast<std::uint64_t>(u.segments_committed) * u.segment_bytes},
+                                     {"budget", static_cast<std::uint64_t>(u.segments_max) * u.segment_bytes}}},
+            {"host", {{"bytes", 0}, {"budget", 0}}},
+            {"disk", {{"bytes", disk.bytes()}, {"budget", disk.room()}, {"images", disk.size()}}}};
     }
     o["decode_step_ms"] = policy.costs().decode_ms();
     o["counters"] = describe(policy.counters());

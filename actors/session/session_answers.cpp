@@ -133,6 +133,7 @@ void session_core::submit() {
     s.accepted = p.accepted;
     s.params = p.resolved.sequence;
     s.mu = p.accepted.empty() ? 2 * s.params.mirostat_tau : p.mu;
+    s.keep = !setup_.ephemeral;
     if (setup_.keep_prompt_text) s.prompt_text = text_of(p);
     s.owner = caf::actor_cast<caf::actor>(self_);
     const auto serial = p.serial;

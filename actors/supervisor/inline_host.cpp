@@ -33,6 +33,11 @@ class inline_host final : public child_host {
         work_ = std::make_shared<worker>(load_, page_,
             worker_callbacks{.loaded = [=, this](result<executor_info> i) { loaded(epoch, cookie, std::move(i)); },
                 .done = [results = results_](plan_result r) { results->send(std::move(r)); },
+                .job_done =
+                    [results = results_, epoch](kv_job_result r) {
+                        r.epoch = epoch;
+                        results->send(std::move(r));
+                    },
                 .fired =
                     [=, this](std::string_view kind) {
                         emit({.epoch = epoch, .kind = child_event_kind::fired, .fault = std::string(kind)});

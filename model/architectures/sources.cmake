@@ -1,5 +1,6 @@
 list(APPEND model_sources
   host_memory.cpp
+  kv_image.cpp
   kv_memory.cpp
   model.cpp
   model_info.cpp

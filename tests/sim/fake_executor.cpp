@@ -32,6 +32,7 @@ bool fake_executor::run_op(const kv_op& op) {
     switch (op.kind) {
     case kv_op_kind::commit_segment:
         if (segments_.count(op.to) || op.to >= info_.max_segments) fault("commit of a committed segment");
+        if (commit_to_fail_ > 0 && --commit_to_fail_ == 0) return false;
         if (std::uniform_real_distribution<>(0, 1)(random_) < commit_failure_) return false;
         segments_[op.to] = op.group;
         return true;
@@ -52,7 +53,7 @@ bool fake_executor::run_op(const kv_op& op) {
     return false;
 }
 
-fake_executor::block* fake_executor::find(std::size_t group, model::block_id b) {
+block* fake_executor::find(std::size_t group, model::block_id b) {
     if (b == model::no_block) {
         fault("a block behind the window is used");
         return nullptr;
@@ -134,6 +135,7 @@ std::optional<plan_result> fake_executor::step() {
         s.tables.resize(layout_.groups.size());
     }
     for (const kv_op& op : p.ops) result.ops_ok.push_back(run_op(op));
+    jobs_.insert(jobs_.end(), p.jobs.begin(), p.jobs.end());
     std::int64_t rows = 0;
     std::vector<sequence*> computes;
     std::set<sequence_id> seen;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "actors/plan.hpp"
+#include "fake_disk.hpp"
 
 namespace troupe::actors::sim {
 
@@ -34,8 +35,10 @@ std::vector<token_id> answer_of(const std::vector<token_id>& prompt, std::int64_
 
 class fake_executor {
  public:
-    fake_executor(executor_info info, std::mt19937_64& random, double commit_failure)
-        : info_(std::move(info)), layout_(layout_of(info_)), random_(random), commit_failure_(commit_failure) {
+    /// disk: null if the info says that there is none.
+    fake_executor(executor_info info, std::mt19937_64& random, double commit_failure, fake_disk* disk = nullptr)
+        : info_(std::move(info)), layout_(layout_of(info_)), random_(random), commit_failure_(commit_failure),
+          disk_(disk) {
         for (const auto& g : layout_.groups) blocks_.emplace_back(info_.max_segments * g.blocks_per_segment);
     }
 
@@ -47,17 +50,18 @@ class fake_executor {
     const plan& next() const { return queue_.front(); }
     /// Runs the oldest plan. Nothing: it died of a row.
     std::optional<plan_result> step();
+    std::size_t n_jobs() const { return jobs_.size(); }
+    /// Finishes the oldest job.
+    kv_job_result finish_job();
     std::size_t committed_segments() const { return segments_.size(); }
+    /// The n-th commit from now on fails, counted from 1.
+    void fail_commit_number(int n) { commit_to_fail_ = n; }
     std::size_t open_sequences() const { return sequences_.size(); }
 
     std::vector<std::string> faults;  ///< what the scheduler did wrong; empty is good
     double void_rows = 0;             ///< chance that a row of a living sequence is left out
 
  private:
-    struct slot {
-        std::int32_t pos = -1;
-        token_id token = -1;
-    };
     struct sequence {
         std::vector<token_id> tokens;
         text_so_far text;
@@ -66,8 +70,9 @@ class fake_executor {
         std::vector<std::vector<model::block_id>> tables;
         bool ended = false;
     };
-    using block = std::vector<slot>;
 
+    bool save(const kv_job& job, const kv_part& part, const std::vector<token_id>& tokens);
+    bool load(const kv_part& part, const std::vector<token_id>& tokens);
     void fault(const std::string& what);
     bool run_op(const kv_op& op);
     block* find(std::size_t group, model::block_id b);
@@ -79,6 +84,9 @@ class fake_executor {
     model::kv_layout layout_;
     std::mt19937_64& random_;
     double commit_failure_;
+    int commit_to_fail_ = 0;
+    fake_disk* disk_;
+    std::deque<kv_job> jobs_;
     std::deque<plan> queue_;
     std::set<sequence_id> cancelled_;
     std::map<sequence_id, sequence> sequences_;

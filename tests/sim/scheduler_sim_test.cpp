@@ -25,6 +25,11 @@ void add(scheduler_counters& sum, const scheduler_counters& c) {
     sum.cache_hit_tokens += c.cache_hit_tokens;
     sum.commits_failed += c.commits_failed;
     sum.segments_released += c.segments_released;
+    sum.blocks_moved += c.blocks_moved;
+    sum.images_saved += c.images_saved;
+    sum.images_loaded += c.images_loaded;
+    sum.images_refused += c.images_refused;
+    sum.images_dropped += c.images_dropped;
     sum.prefill_shared += c.prefill_shared;
     sum.cancelled += c.cancelled;
     sum.stopped += c.stopped;
@@ -58,6 +63,11 @@ TEST(SchedulerSimulation, EveryRequestEndsOnceWithItsTextAndNothingLeaks) {
     EXPECT_GT(sum.cache_hit_tokens, 10'000u);
     EXPECT_GT(sum.commits_failed, 100u);
     EXPECT_GT(sum.segments_released, 100u);
+    EXPECT_GT(sum.blocks_moved, 100u);
+    EXPECT_GT(sum.images_saved, 100u);
+    EXPECT_GT(sum.images_loaded, 20u);
+    EXPECT_GT(sum.images_refused, 5u);
+    EXPECT_GT(sum.images_dropped, 10u);
     EXPECT_GT(sum.prefill_shared, 10u);
     EXPECT_GT(sum.cancelled, 100u);
     EXPECT_GT(sum.stopped, 100u);

@@ -60,6 +60,8 @@ world draw_world(std::uint64_t seed) {
     w.not_finite = w.info.group_window[0] == 0 && pick(0, 3) == 0 ? 2 : 0;
     w.shrink = sometimes(3, 0.01);
     w.stale = 0.5;
+    if (w.shrink > 0 && pick(0, 1)) w.disk = static_cast<std::uint64_t>(pick(1, 40)) * w.info.segment_bytes;
+    w.damage = w.disk > 0 && pick(0, 2) == 0 ? 0.1 : 0;
     w.deaths_look_like_crashes = pick(0, 3) == 0;
     return w;
 }
@@ -103,6 +105,7 @@ void simulation::arrive(generation_id id) {
     g.params.max_tokens = r.max_tokens;
     g.params.end_tokens = {end_token};
     g.batch_priority = chance(0.1);
+    g.keep = world_.disk > 0 && chance(0.7);
     r.submitted_at = now_;
     const auto taken = policy_.submit(std::move(g), now_);
     if (!taken) {
@@ -132,7 +135,10 @@ void simulation::arrive(generation_id id) {
 
 void simulation::come_up() {
     world_.info.epoch = ++epoch_;
-    executor_ = std::make_unique<fake_executor>(world_.info, random_, world_.commit_failure);
+    world_.info.kv_disk = disk_.room = world_.disk;
+    world_.info.images = disk_.list();
+    jobs_awaited_ = 0;
+    executor_ = std::make_unique<fake_executor>(world_.info, random_, world_.commit_failure, &disk_);
     busy_ = false;
     ++life_;
     policy_.executor_up(world_.info, now_);
@@ -170,6 +176,17 @@ void simulation::start_step() {
     }
     result->step_us = static_cast<std::uint64_t>(ms * 1000);
     after(ms, [this, life, r = std::move(*result)] { finish_step(life, r); });
+}
+
+/// Jobs begun by plans are finished some time later, beside the steps.
+void simulation::finish_jobs() {
+    for (; executor_ && jobs_awaited_ < executor_->n_jobs(); ++jobs_awaited_)
+        after(uniform(0.1, chance(0.1) ? 8000 : 200), [this, life = life_] {
+            if (life != life_) return;
+            --jobs_awaited_;
+            for (auto& [file, image] : disk_.images) image.damaged = image.damaged || chance(world_.damage);
+            policy_.job_done(executor_->finish_job(), now_);
+        });
 }
 
 void simulation::finish_step(std::uint64_t life, plan_result r) {
@@ -253,6 +270,7 @@ void simulation::pump() {
     for (const notice& n : policy_.take_notices()) take(n);
     policy_.check();
     start_step();
+    finish_jobs();
     const auto alarm = policy_.wakeup(now_);
     if (alarm && (!alarm_ || *alarm < *alarm_ || *alarm_ <= now_)) {
         alarm_ = alarm;
@@ -277,8 +295,10 @@ std::vector<std::string> simulation::run() {
     }
     if (world_.shrink > 0)
         for (int i = 0; i < 20; ++i)
-            after(uniform(0, span),
-                [this] { policy_.shrink_to(static_cast<std::uint64_t>(pick(0, 20)) * world_.info.segment_bytes); });
+            after(uniform(0, span), [this] {
+                const auto ago = std::chrono::milliseconds(pick(0, 2000));
+                policy_.give_back({now_ - ago, pick(0, 3)}, now_);
+            });
     after(uniform(0, 100), [this] { come_up(); });
     int happened = 0;
     while (!future_.empty() && wrong_.empty()) {
@@ -302,7 +322,7 @@ void simulation::check_end() {
     for (const auto& f : executor_->faults) wrong(f);
     for (std::size_t g = 0; g < policy_.kv()->pool().n_groups(); ++g)
         if (policy_.kv()->pool().counts(g).owned != 0) wrong("blocks leak");
-    policy_.shrink_to(0);
+    policy_.give_back({steady_time::max(), 0}, now_);
     pump();
     while (!future_.empty()) {
         now_ = std::max(now_, future_.top().at);

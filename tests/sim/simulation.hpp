@@ -25,6 +25,8 @@ struct world {
     double death = 0, commit_failure = 0, cancel = 0, stop = 0, follow_up = 0.3;
     int killers = 0, not_finite = 0;
     double shrink = 0;
+    std::uint64_t disk = 0;                 ///< bytes for KV images
+    double damage = 0;                      ///< chance that an image is damaged
     double stale = 0;                       ///< chance that a dead executor's last result arrives late
     bool deaths_look_like_crashes = false;  ///< else like kills from outside, of which nobody is suspected
 };
@@ -72,6 +74,7 @@ class simulation {
     void pump();
     void start_step();
     void finish_step(std::uint64_t life, plan_result r);
+    void finish_jobs();
     void die(const std::string& reason);
     void come_up();
     void take(const notice& n);
@@ -85,7 +88,9 @@ class simulation {
     std::priority_queue<happening> future_;
     std::optional<steady_time> alarm_;
     scheduler_policy policy_;
+    fake_disk disk_;
     std::unique_ptr<fake_executor> executor_;
+    std::size_t jobs_awaited_ = 0;
     bool busy_ = false;
     std::uint64_t epoch_ = 0;
     int deaths_ = 0;

@@ -19,6 +19,7 @@ struct fake_options {
     std::vector<std::int32_t> windows{0};  ///< one a layer group; the first must be 0
     std::chrono::microseconds layer_time{0};
     std::vector<std::string> pieces;                 ///< bytes of each token, for grammars; empty: no vocabulary
+    actors::kv_disk disk;
     std::function<void(std::int64_t pass)> on_pass;  ///< before each forward pass, counted from the warm-up's 0
 };
 
@@ -62,6 +63,14 @@ class fake_backend final : public actors::backend {
     void zero_block(std::size_t group, model::block_id b) override {
         std::memset(block(group, b), 0, model::block_tokens * sizeof(std::int32_t));
     }
+
+    void read_block(std::size_t group, model::block_id b, std::span<std::byte> to) override {
+        std::memcpy(to.data(), block(group, b), to.size());
+    }
+    void write_block(std::size_t group, model::block_id b, std::span<const std::byte> from) override {
+        std::memcpy(block(group, b), from.data(), from.size());
+    }
+    actors::kv_disk disk() const override { return options_.disk; }
 
     std::shared_ptr<const model::token_trie> vocabulary() const override {
         if (options_.pieces.empty()) return nullptr;

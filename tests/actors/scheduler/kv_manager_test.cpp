@@ -203,7 +203,7 @@ TEST(KvManager, WhoPublishesTheSameLaterHoldsTheFirstOnesBlocks) {
     kv.check({});
 }
 
-TEST(KvManager, ShrinkEvictsUntilTheTargetIsMet) {
+TEST(KvManager, GivingBackEvictsTheColdAndKeepsWhatIsOwned) {
     kv_manager kv(full_layout(), 8);
     auto a = fresh(kv);
     grow_to(kv, a, 16 * 16);
@@ -212,17 +212,119 @@ TEST(KvManager, ShrinkEvictsUntilTheTargetIsMet) {
     grow_to(kv, b, 16);
     run_ops(kv);
     kv.release(a);
-    kv.shrink_to(2 * 4096);
-    EXPECT_LE(kv.pool().committed_segments(), 2);
-    kv.shrink_to(0);
+    kv.give_back({steady_time{}, 0});
+    kv.pack();
+    EXPECT_EQ(kv.pool().committed_segments(), 5) << "nothing was used before";
+    kv.give_back({steady_time{} + 1ns, 2});
+    kv.pack();
+    EXPECT_EQ(kv.pool().committed_segments(), 3) << "one needed, two spare";
+    kv.give_back({steady_time::max(), 0});
+    kv.pack();
     EXPECT_EQ(kv.pool().committed_segments(), 1) << "what is owned stays";
     EXPECT_EQ(kv.cache().n_nodes(), 0);
     kv.release(b);
-    kv.shrink_to(0);
+    kv.give_back({steady_time::max(), 0});
+    kv.pack();
     EXPECT_EQ(kv.pool().committed_segments(), 0);
     std::size_t released = 0;
     for (const auto& op : kv.take_ops()) released += op.kind == kv_op_kind::release_segment;
     EXPECT_EQ(released, 5u);
+}
+
+TEST(KvManager, LiveBlocksMoveTogetherAndTheirTablesFollow) {
+    kv_manager kv(full_layout(), 16);
+    std::vector<sequence_kv> all(12);
+    kv.set_holders([&] {
+        std::vector<sequence_kv*> holders;
+        for (auto& s : all) holders.push_back(&s);
+        return holders;
+    });
+    for (auto& s : all) {
+        kv.adopt(s, {});
+        grow_to(kv, s, 32);
+        kv.take_deltas(s);
+    }
+    run_ops(kv);
+    for (std::size_t i = 0; i < all.size(); i += 2) kv.release(all[i]);  // every segment is half full
+    kv.publish(all[1], tokens_from(100, 32), 32);                        // a block of the cache moves like any other
+    ASSERT_EQ(kv.pool().committed_segments(), 6);
+    EXPECT_EQ(kv.pool().needed_segments(), 3);
+    kv.give_back({{}, 0});
+    int plans = 0;
+    std::vector<const sequence_kv*> held;
+    for (const auto& s : all) held.push_back(&s);
+    for (; kv.packing(); ++plans) {
+        kv.pack();
+        kv.check(held);
+        std::size_t copies = 0, released = 0;
+        for (const kv_op& op : run_ops(kv)) {
+            copies += op.kind == kv_op_kind::copy_block;
+            released += op.kind == kv_op_kind::release_segment;
+        }
+        EXPECT_LE(copies, 4u) << "at most a segment's blocks with one plan";
+        EXPECT_EQ(released, 1u);
+    }
+    EXPECT_EQ(plans, 3);
+    EXPECT_EQ(kv.pool().committed_segments(), 3);
+    std::size_t told = 0;
+    for (auto& s : all)
+        for (const auto& d : kv.take_deltas(s)) told += d.blocks.size();
+    EXPECT_EQ(told, 6u) << "the executor hears of every move";
+    EXPECT_EQ(kv.find(tokens_from(100, 32), 31).copy_from->blocks[0], all[1].groups[0].blocks[1]);
+    for (auto& s : all) kv.release(s);
+    kv.check({});
+}
+
+TEST(KvManager, ABlockThatIsReadBesideTheStepsStays) {
+    kv_manager kv(full_layout(), 4);
+    sequence_kv a, b;
+    kv.set_holders([&] { return std::vector<sequence_kv*>{&a, &b}; });
+    kv.adopt(a, {});
+    kv.adopt(b, {});
+    grow_to(kv, a, 64);
+    grow_to(kv, b, 16);
+    sequence_kv c;
+    kv.adopt(c, {});
+    kv.release(c);
+    const_cast<block_pool&>(kv.pool()).fix(0, b.groups[0].blocks[0]);
+    kv.release(a);
+    kv.adopt(a, {});
+    grow_to(kv, a, 64 + 16);
+    EXPECT_EQ(kv.pool().emptiable(0), std::nullopt);
+    const_cast<block_pool&>(kv.pool()).unfix(0, b.groups[0].blocks[0]);
+    kv.release(a);
+    kv.release(b);
+    kv.check({});
+}
+
+TEST(KvManager, SegmentsOfAnotherGroupAreEmptiedForOneThatNeedsThem) {
+    kv_manager kv(windowed_layout(16), 4);
+    std::vector<sequence_kv> all(8);
+    kv.set_holders([&] {
+        std::vector<sequence_kv*> holders;
+        for (auto& s : all) holders.push_back(&s);
+        return holders;
+    });
+    for (auto& s : all) {
+        kv.adopt(s, {});
+        grow_to(kv, s, 16);
+    }
+    // One block is left in each segment of the window; no segment is empty.
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (i % 4 != 0) kv.release(all[i]);
+    ASSERT_EQ(kv.pool().committed_segments(), 4);
+    for (std::int64_t end = 32; end <= 160; end += 16) {
+        grow_to(kv, all[0], end);
+        run_ops(kv);
+        kv.trim(all[0], end, true);
+    }
+    EXPECT_EQ(kv.pool().counts(0).owned, 11) << "three segments: the window had to give one";
+    EXPECT_EQ(kv.take_blocks_moved(), 1u);
+    const sequence_kv* held[] = {&all[0], &all[4]};
+    kv.check(held);
+    kv.release(all[0]);
+    kv.release(all[4]);
+    kv.check({});
 }
 
 TEST(KvManager, LongestSequenceIsWhatMemoryHolds) {

@@ -24,7 +24,9 @@ struct policy_bench {
 
     void up() {
         ++info.epoch;
-        executor = std::make_unique<sim::fake_executor>(info, random, 0);
+        info.kv_disk = disk.room;
+        info.images = disk.list();
+        executor = std::make_unique<sim::fake_executor>(info, random, 0, &disk);
         policy.executor_up(info, now);
     }
     void down(const std::string& reason, std::uint64_t started = 0) {
@@ -37,6 +39,7 @@ struct policy_bench {
     result<void> submit(
         generation_id id, std::vector<token_id> prompt, std::int64_t max_tokens = 8, const std::string& client = "a") {
         generation_request r;
+        r.keep = keep;
         r.id = id;
         r.client_key = client;
         r.prompt = std::make_shared<const std::vector<token_id>>(std::move(prompt));
@@ -75,9 +78,19 @@ struct policy_bench {
         check_executor();
         return p;
     }
-    /// Until nothing is left to send or do.
+    /// Until nothing is left to send or do; what goes to the disk or comes from there is done when all else is.
     void run(int most = 1000) {
-        for (send(); !sent.empty() && most-- > 0; send()) step();
+        for (send(); (!sent.empty() || executor->n_jobs() > 0) && most-- > 0; send()) {
+            if (!sent.empty())
+                step();
+            else
+                finish_job();
+        }
+    }
+    void finish_job() {
+        policy.job_done(executor->finish_job(), now);
+        listen();
+        check_executor();
     }
     void run_until_tokens(generation_id id, std::size_t n) {
         for (send(); got[id].size() < n && !sent.empty(); send()) step();
@@ -106,6 +119,7 @@ struct policy_bench {
         }
     }
 
+    sim::fake_disk disk;
     std::mt19937_64 random{1};
     steady_time now = steady_time{} + 1h;
     scheduler_policy policy;
@@ -114,6 +128,7 @@ struct policy_bench {
     std::vector<plan> sent;
     std::vector<notice> notices;
     std::map<generation_id, std::vector<token_id>> got;
+    bool keep = true;  ///< of requests from now on
 };
 
 }  // namespace troupe::actors::test

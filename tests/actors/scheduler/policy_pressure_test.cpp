@@ -168,7 +168,7 @@ TEST(Policy, ShrinkAndReleaseGoOutAsAPlanWithoutRows) {
     b.run();
     const auto held = b.executor->committed_segments();
     EXPECT_GT(held, 0u);
-    b.policy.shrink_to(0);
+    b.policy.give_back({steady_time::max(), 0}, b.now);
     const auto plans = b.send();
     ASSERT_EQ(plans.size(), 1u);
     EXPECT_TRUE(plans[0].rows.empty());
@@ -179,6 +179,99 @@ TEST(Policy, ShrinkAndReleaseGoOutAsAPlanWithoutRows) {
     ASSERT_TRUE(b.submit(2, tokens_from(100, 100), 10).ok());
     b.run();
     EXPECT_EQ(b.got[2], answer_of(tokens_from(100, 100), 10)) << "and it grows again";
+}
+
+TEST(Policy, SegmentsGoBackWhileAStreamRunsOnAndItsTextStays) {
+    for (const auto& layout : {full_layout(8), windowed_layout(32, 8)}) {
+        policy_bench b(settings(12), layout, 64);
+        b.up();
+        // Blocks of the long stream lie between those of the burst.
+        ASSERT_TRUE(b.submit(1, tokens_from(100, 20), 380).ok());
+        b.run_until_tokens(1, 1);
+        for (generation_id id = 2; id < 12; ++id)
+            ASSERT_TRUE(b.submit(id, tokens_from(static_cast<token_id>(60 * id), 60), 70).ok());
+        b.run_until_tokens(1, 120);
+        const auto full = b.policy.usage();
+        ASSERT_GT(full.segments_committed, full.segments_needed / 2);
+        b.policy.give_back({steady_time::max(), 0}, b.now);
+        b.run_until_tokens(1, 160);
+        const auto after = b.policy.usage();
+        EXPECT_LE(after.segments_committed, after.segments_needed + 1);
+        EXPECT_EQ(static_cast<std::int64_t>(b.executor->committed_segments()), after.segments_committed);
+        EXPECT_LT(after.segments_committed, full.segments_committed / 2);
+        EXPECT_GT(b.policy.counters().blocks_moved, 0u);
+        b.run();
+        EXPECT_EQ(b.got[1], answer_of(tokens_from(100, 20), 380));
+    }
+}
+
+TEST(Policy, OneRequestGetsNineTenthsOfMemoryThatIsFreeInPieces) {
+    for (const auto& layout : {full_layout(8), windowed_layout(32, 8)}) {
+        policy_bench b(settings(40), layout, 24, 4096);
+        b.up();
+        // Long and short ones take turns; then every second one ends.
+        generation_id id = 1;
+        for (; id <= 16; ++id)
+            ASSERT_TRUE(b.submit(id, tokens_from(static_cast<token_id>(50 * id), id % 4 < 2 ? 100 : 12), 400).ok());
+        b.run_until_tokens(16, 4);
+        for (generation_id gone = 1; gone <= 16; gone += 2) b.policy.cancel(gone, b.now);
+        b.run_until_tokens(16, 8);
+        const auto& pool = b.policy.kv()->pool();
+        const std::int64_t free = pool.counts(0).free + pool.counts(0).cached +
+                                  pool.unallocated_segments() * pool.blocks_per_segment(0) / (layout.groups.size());
+        const auto n = static_cast<int>(free * 9 / 10 * model::block_tokens) - 8;
+        ASSERT_GT(n, 600);
+        std::vector<token_id> prompt;
+        for (int i = 0; i < n; ++i) prompt.push_back(10 + (i * 7 + i / 900) % 900);
+        ASSERT_TRUE(b.submit(99, prompt, 4).ok());
+        b.run_until_tokens(99, 4);
+        EXPECT_EQ(b.got[99], answer_of(prompt, 4));
+        EXPECT_EQ(b.policy.counters().preemptions, 0u) << "nobody had to give way";
+        for (generation_id other = 2; other <= 16; other += 2) b.policy.cancel(other, b.now);
+        b.run();
+        b.policy.check();
+    }
+}
+
+TEST(Policy, WhicheverCommitFailsEveryAnswerIsWhole) {
+    for (int n = 1; n <= 12; ++n) {
+        policy_bench b(settings(4), windowed_layout(32), 24);
+        b.up();
+        b.executor->fail_commit_number(n);
+        for (generation_id id = 1; id <= 4; ++id)
+            ASSERT_TRUE(b.submit(id, tokens_from(static_cast<token_id>(90 * id), 90), 60).ok());
+        for (int round = 0; round < 50 && !b.policy.idle(); ++round) {
+            b.run();
+            if (const auto at = b.policy.wakeup(b.now)) b.now = std::max(b.now, *at);
+        }
+        for (generation_id id = 1; id <= 4; ++id)
+            EXPECT_EQ(b.got[id], answer_of(tokens_from(static_cast<token_id>(90 * id), 90), 60)) << "commit " << n;
+        EXPECT_EQ(b.policy.counters().commits_failed, 1u);
+    }
+}
+
+TEST(Policy, UnderPressureFromOutsideNewWorkIsRefusedAndOldWorkGoesOn) {
+    policy_bench b(settings());
+    b.up();
+    ASSERT_TRUE(b.submit(1, tokens_from(100, 20), 30).ok());
+    b.run_until_tokens(1, 3);
+    b.policy.pressed({true, 50u << 20});
+    const auto refused = b.submit(2, tokens_from(300, 20), 5);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, errc::out_of_memory);
+    EXPECT_GT(refused.error().retry_after_ms, 0);
+    generation_request resumed;
+    resumed.id = 3;
+    resumed.client_key = "a";
+    resumed.prompt = std::make_shared<const std::vector<token_id>>(tokens_from(500, 20));
+    resumed.accepted = answer_of(tokens_from(500, 20), 4);
+    resumed.params.max_tokens = 8;
+    EXPECT_TRUE(b.submit(std::move(resumed)).ok()) << "what was begun before a restart is no new work";
+    b.run();
+    EXPECT_EQ(b.got[1], answer_of(tokens_from(100, 20), 30));
+    b.policy.pressed({});
+    EXPECT_TRUE(b.submit(4, tokens_from(300, 20), 5).ok());
+    b.run();
 }
 
 TEST(Policy, MemoryThatCannotBeHadDelaysAndNeverFailsTheEngine) {
