@@ -138,6 +138,10 @@ metrics::metrics(std::string_view compat, std::shared_ptr<prometheus::Registry> 
                                   .Register(*r)),
       outcomes_(prometheus::BuildCounter().Name("troupe_requests_total").Help("Requests by outcome.").Register(*r)),
       steps_(prometheus::BuildHistogram().Name("troupe_step_seconds").Help("Time of one step.").Register(*r)),
+      images_(prometheus::BuildCounter()
+                  .Name("troupe_kv_images_total")
+                  .Help("Key/value images of the disk tier by event.")
+                  .Register(*r)),
       blocks_(prometheus::BuildGauge().Name("troupe_kv_blocks").Help("Blocks by state.").Register(*r)),
       bytes_(prometheus::BuildGauge().Name("troupe_kv_bytes").Help("Key/value bytes by tier.").Register(*r)),
       prefix_(prometheus::BuildCounter()
@@ -152,7 +156,8 @@ metrics::metrics(std::string_view compat, std::shared_ptr<prometheus::Registry> 
     state_->compat = compat;
     watch_process("front", getpid());
     kv_blocks(0, 0, 0, 0);
-    kv_bytes("device", 0);
+    for (const char* tier : {"device", "host", "disk"}) kv_bytes(tier, 0);
+    for (const char* event : {"saved", "loaded", "refused", "failed", "dropped"}) kv_images(event, 0);
     prefix_cache(0, 0);
     restarts_.Add({{"actor", "executor"}, {"reason", "crash"}});
     outcomes_.Add({{"outcome", "stop"}});
@@ -177,6 +182,8 @@ void metrics::kv_blocks(std::int64_t owned, std::int64_t cached, std::int64_t fr
 }
 
 void metrics::kv_bytes(const char* tier, double bytes) { bytes_.Add({{"tier", tier}}).Set(bytes); }
+
+void metrics::kv_images(const char* event, double n) { images_.Add({{"event", event}}).Increment(n); }
 
 void metrics::prefix_cache(std::int64_t hit_tokens, std::int64_t miss_tokens) {
     prefix_.Add({{"result", "hit"}}).Increment(static_cast<double>(hit_tokens));

@@ -54,6 +54,8 @@ class metrics {
     void kv_blocks(std::int64_t owned, std::int64_t cached, std::int64_t free, std::int64_t unallocated);
     prometheus::Gauge& kv_segments;
     void kv_bytes(const char* tier, double bytes);
+    /// Images of the disk tier; event: saved, loaded, refused (damaged or foreign), failed (to be saved), dropped.
+    void kv_images(const char* event, double n);
     prometheus::Counter& kv_blocks_compacted;
     void prefix_cache(std::int64_t hit_tokens, std::int64_t miss_tokens);
     prometheus::Gauge& journal_lag_tokens;
@@ -75,6 +77,7 @@ class metrics {
     prometheus::Family<prometheus::Counter>& restarts_;
     prometheus::Family<prometheus::Counter>& outcomes_;
     prometheus::Family<prometheus::Histogram>& steps_;
+    prometheus::Family<prometheus::Counter>& images_;
     prometheus::Family<prometheus::Gauge>& blocks_;
     prometheus::Family<prometheus::Gauge>& bytes_;
     prometheus::Family<prometheus::Counter>& prefix_;

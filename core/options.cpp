@@ -58,10 +58,7 @@ const std::vector<option>& build() {
             {"llamacpp,vllm", "vllm,llamacpp", "llamacpp", "vllm", "none"}},
         {"data-dir", "", "DIR", "Where sessions are kept; empty = the user's data directory.", &c::data_dir, 0, 0, {},
             "Unattended"},
-        {"kv-disk", "", "SIZE",
-            "Key/value memory of idle sessions kept as files below the data directory, so that they go on without "
-            "being "
-            "computed again; 0 = none.",
+        {"kv-disk", "", "SIZE", "Key/value memory of idle sessions kept as files below the data directory; 0 = none.",
             &c::kv_disk, 0, big},
         {"idle-shrink-after", "", "SECONDS", "Idle time after which key/value memory goes back; 0 = never.",
             &c::idle_shrink_after, 0, 1e7},

@@ -40,6 +40,14 @@ void meter_reader::read(scheduler_policy& policy) {
     m.preemptions.Increment(more(&scheduler_counters::preemptions));
     m.prefix_cache(static_cast<std::int64_t>(more(&scheduler_counters::cache_hit_tokens)),
         static_cast<std::int64_t>(more(&scheduler_counters::cache_miss_tokens)));
+    const auto images = [&](const char* event, auto scheduler_counters::*field) {
+        if (const double n = more(field); n > 0) m.kv_images(event, n);
+    };
+    images("saved", &scheduler_counters::images_saved);
+    images("loaded", &scheduler_counters::images_loaded);
+    images("refused", &scheduler_counters::images_refused);
+    images("failed", &scheduler_counters::images_failed);
+    images("dropped", &scheduler_counters::images_dropped);
     m.kv_blocks_compacted.Increment(more(&scheduler_counters::blocks_moved));
     last_ = now;
 
@@ -56,6 +64,7 @@ void meter_reader::read(scheduler_policy& policy) {
     const kv_usage u = policy.usage();
     m.kv_blocks(u.owned, u.cached, u.free, u.unallocated);
     m.kv_segments.Set(static_cast<double>(u.segments_committed));
+    m.kv_bytes("disk", static_cast<double>(policy.disk().bytes()));
     m.kv_bytes("device", static_cast<double>(u.segments_committed) * static_cast<double>(u.segment_bytes));
 }
 

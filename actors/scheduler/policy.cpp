@@ -64,9 +64,9 @@ std::optional<error> scheduler_policy::refuse(const generation_request& r) const
                                                      " tokens can never fit into KV memory, " +
                                                      std::to_string(sequence_limit()) + " can");
     if (r.accepted.empty() && pressure_.refuse) {
-        error e = troupe::fail(errc::out_of_memory, "the machine is short of memory: " +
-                                                        std::to_string(pressure_.available >> 20) +
-                                                        " MiB are left; no new work is begun");
+        error e = troupe::fail(
+            errc::out_of_memory, "the machine is short of memory: " + std::to_string(pressure_.available >> 20) +
+                                     " MiB are left; no new work is begun");
         e.retry_after_ms = pressure_retry_ms;
         return e;
     }

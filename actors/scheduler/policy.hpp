@@ -189,8 +189,8 @@ class scheduler_policy {
     std::map<std::uint64_t, std::unique_ptr<transfer>> transfers_;  ///< by job
     std::vector<kv_job> jobs_;                                      ///< for the next plan
     memory_pressure pressure_;
-    std::optional<memory_order> giving_;                            ///< not done yet
-    double load_ms_a_mib_ = 0;                                      ///< moving; 0: not known yet
+    std::optional<memory_order> giving_;  ///< not done yet
+    double load_ms_a_mib_ = 0;            ///< moving; 0: not known yet
     std::uint64_t next_job_ = 1;
     fair_share shares_;
     cost_model costs_;

@@ -12,6 +12,9 @@
 namespace troupe::actors {
 namespace {
 
+constexpr int cache_kib = 8 << 10;   // SQLite's pages in memory
+constexpr int log_bytes = 32 << 20;  // of the write-ahead log that stay after a checkpoint
+
 constexpr std::int64_t schema_version = 2;
 constexpr std::uintmax_t quick_check_up_to = 256u << 20;  // a larger file would delay the start for seconds
 constexpr int busy_wait_ms = 200;                         // nobody else should be there: the directory is locked
@@ -101,6 +104,8 @@ result<std::unique_ptr<database>> database::open(const std::filesystem::path& fi
     }
     TROUPE_TRYV(execute(d->db_, "PRAGMA journal_mode=WAL"));
     TROUPE_TRYV(execute(d->db_, "PRAGMA synchronous=NORMAL"));
+    TROUPE_TRYV(execute(d->db_, fmt::format("PRAGMA cache_size=-{}", cache_kib).c_str()));
+    TROUPE_TRYV(execute(d->db_, fmt::format("PRAGMA journal_size_limit={}", log_bytes).c_str()));
     TROUPE_TRYV(d->prepare_schema());
     return d;
 }

@@ -30,7 +30,7 @@ class Memory(unittest.TestCase):
         with Server("--kv-type", "f32", "--idle-shrink-after", "1", "--max-seqs", "16", "--fault-injection", model=TINY) as server:
             alone = server.chat("Tell me a story.", **story)[0]
             wait_until(lambda: server.metric("troupe_kv_segments") == 0, 20, what="an empty pool")
-            server.request("POST", "/admin/faults", {"target": "executor", "kind": "slow", "slow_ms": 15, "times": 100000})
+            server.request("POST", "/admin/faults", {"target": "executor", "kind": "slow", "slow_ms": 40, "times": 100000})
             s = Socket(server)
             session = s.create()
             s.subscribe(session)
@@ -39,10 +39,10 @@ class Memory(unittest.TestCase):
             before = server.metric("troupe_kv_segments")
 
             def ask(i):
-                prompt = [300 + (i * 41 + k * 7) % 1500 for k in range(440)]
+                prompt = [20 + (i * 41 + k * 7) % 290 for k in range(440)]
                 server.request("POST", "/v1/completions", {"prompt": prompt, "max_tokens": 4, "temperature": 0, "ignore_eos": True})
             peak = 0
-            for start in range(0, 64, 8):
+            for start in range(0, 24, 8):
                 threads = [threading.Thread(target=ask, args=(i,)) for i in range(start, start + 8)]
                 for t in threads:
                     t.start()

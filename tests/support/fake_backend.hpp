@@ -18,7 +18,7 @@ struct fake_options {
     std::uint32_t blocks_per_segment = 4, max_segments = 64;
     std::vector<std::int32_t> windows{0};  ///< one a layer group; the first must be 0
     std::chrono::microseconds layer_time{0};
-    std::vector<std::string> pieces;                 ///< bytes of each token, for grammars; empty: no vocabulary
+    std::vector<std::string> pieces;  ///< bytes of each token, for grammars; empty: no vocabulary
     actors::kv_disk disk;
     std::function<void(std::int64_t pass)> on_pass;  ///< before each forward pass, counted from the warm-up's 0
 };

@@ -265,6 +265,7 @@ TEST(Policy, UnderPressureFromOutsideNewWorkIsRefusedAndOldWorkGoesOn) {
     resumed.client_key = "a";
     resumed.prompt = std::make_shared<const std::vector<token_id>>(tokens_from(500, 20));
     resumed.accepted = answer_of(tokens_from(500, 20), 4);
+    b.got[3] = resumed.accepted;
     resumed.params.max_tokens = 8;
     EXPECT_TRUE(b.submit(std::move(resumed)).ok()) << "what was begun before a restart is no new work";
     b.run();
