@@ -186,9 +186,13 @@ result<std::uint64_t> kv_disk_tier::save(const kv_job& job) {
 result<std::uint64_t> kv_disk_tier::load(const kv_part& part, const std::vector<token_id>& tokens) {
     const fs::path path = folder_ / part.file;
     TROUPE_TRY(const auto image, model::kv_image::open(path, identity_));
+    // What follows the blocks that are wanted may be another branch.
+    std::size_t depends = 0;
+    for (const std::uint32_t i : part.index)
+        depends = std::max(depends, (std::size_t{i} + 1) * static_cast<std::size_t>(model::block_tokens));
     const auto& held = image.head().tokens;
-    if (!std::equal(held.begin(), held.begin() + static_cast<std::ptrdiff_t>(std::min(held.size(), tokens.size())),
-            tokens.begin()))
+    if (depends > std::min(held.size(), tokens.size()) ||
+        !std::equal(held.begin(), held.begin() + static_cast<std::ptrdiff_t>(depends), tokens.begin()))
         return fail(errc::io, "the image is of other tokens", "foreign");
     std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < part.blocks.size(); ++i) {

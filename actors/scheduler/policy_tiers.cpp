@@ -31,12 +31,14 @@ std::size_t scheduler_policy::n_transfers(bool loads) const {
 void scheduler_policy::advance_giving(steady_time now) {
     if (!giving_ || !kv_) return;
     const auto wanted = [this](const prefix_cache::node& n) { return wants_save(n); };
-    while (!giving_->at_once && n_transfers(false) < most_saves) {
+    // What was saved goes before there is made room for the next, whose place it may have to give.
+    for (;;) {
+        kv_->give_back(*giving_, giving_->at_once ? prefix_cache::choice{} : wanted);
+        if (giving_->at_once || n_transfers(false) >= most_saves) break;
         auto* leaf = kv_->cache().find_cold(giving_->evict_before, wanted);
         if (!leaf) break;
         start_save(*leaf, now);
     }
-    kv_->give_back(*giving_, giving_->at_once ? prefix_cache::choice{} : wanted);
     if (n_transfers(false) == 0) giving_.reset();
 }
 

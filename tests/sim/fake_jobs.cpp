@@ -59,8 +59,11 @@ bool fake_executor::load(const kv_part& part, const std::vector<token_id>& token
         return false;
     }
     const auto& held = found->second.tokens;
-    for (std::size_t i = 0; i < std::min(held.size(), tokens.size()); ++i)
-        if (held[i] != tokens[i]) return fault("an image of other tokens is asked for"), false;
+    std::size_t depends = 0;  // what follows may be another branch
+    for (const std::uint32_t i : part.index) depends = std::max<std::size_t>(depends, (i + 1) * model::block_tokens);
+    for (std::size_t i = 0; i < depends; ++i)
+        if (i >= held.size() || i >= tokens.size() || held[i] != tokens[i])
+            return fault("an image of other tokens is asked for"), false;
     for (std::size_t i = 0; i < part.blocks.size(); ++i) {
         const auto content = found->second.blocks.find({part.index[i], part.group[i]});
         if (content == found->second.blocks.end()) return fault("a block that the image does not have"), false;

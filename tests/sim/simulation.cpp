@@ -60,8 +60,8 @@ world draw_world(std::uint64_t seed) {
     w.not_finite = w.info.group_window[0] == 0 && pick(0, 3) == 0 ? 2 : 0;
     w.shrink = sometimes(3, 0.01);
     w.stale = 0.5;
-    if (w.shrink > 0 && pick(0, 1)) w.disk = static_cast<std::uint64_t>(pick(1, 40)) * w.info.segment_bytes;
-    w.damage = w.disk > 0 && pick(0, 2) == 0 ? 0.1 : 0;
+    if (w.shrink > 0) w.disk = static_cast<std::uint64_t>(pick(1, 40)) * w.info.segment_bytes;
+    w.damage = w.disk > 0 && pick(0, 1) == 0 ? 0.3 : 0;
     w.deaths_look_like_crashes = pick(0, 3) == 0;
     return w;
 }

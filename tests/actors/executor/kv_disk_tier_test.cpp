@@ -111,6 +111,9 @@ TEST_F(KvDiskTier, ABlockThatIsDamagedOrOfOtherTokensIsRefusedAndTheFileGoes) {
     EXPECT_EQ(r.reason, "unreadable");
 
     work(save_job());
+    tokens_[40] ^= 1;  // only in the last block
+    EXPECT_EQ(work({2, kv_job_kind::load, pack_ids(tokens_), 0, {{"a.kv", {1}, {0}, {10}}}}).good_parts, 1u)
+        << "a branch that leaves the image's path takes what is before";
     tokens_[3] = 60;  // before the first block of the image: what it depends on
     r = work(load_job());
     EXPECT_EQ(r.reason, "foreign");
