@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/store/records.hpp"
 #include "core/events.hpp"
 #include "core/limits.hpp"
 
@@ -55,5 +56,12 @@ class event_log {
     std::uint64_t pinned_from_ = 0;  // 0: not pinned
     std::size_t bytes_ = 0;
 };
+
+/// The log of a session that was loaded from the store. Its messages were told by events of an earlier life, if at all
+/// (it may have ended before their numbers were reserved): whoever asks for the events from the start needs a snapshot.
+inline event_log log_of_stored(const stored_session& s) {
+    const auto used = std::max<std::uint64_t>(s.seq_reserved, s.messages.empty() ? 0 : 1);
+    return event_log(used, used);
+}
 
 }  // namespace troupe::actors
