@@ -55,6 +55,8 @@ void gateway_core::loaded(const std::string& name, const session_ptr& s) {
         unloaded_.erase(known);
     } else if (fresh) {
         e.log = log_of_stored(*s);
+    } else {
+        e.log.break_off();
     }
     spawn_session(name, e, *s);
     // After a crash clients may lack events that were written but not published.

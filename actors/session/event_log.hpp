@@ -42,6 +42,13 @@ class event_log {
     void pin() { pinned_from_ = last_ + 1; }
     void unpin();
 
+    /// Its teller died: more may have happened than was told. Nobody can go on from any number; it takes a snapshot.
+    void break_off() {
+        ring_.clear();
+        bytes_ = 0;
+        dropped_to_ = ++last_;
+    }
+
     std::size_t bytes() const { return bytes_; }
     std::size_t size() const { return ring_.size(); }
 

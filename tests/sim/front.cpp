@@ -37,6 +37,7 @@ void front::executor_down(std::uint64_t epoch, const std::string& reason, std::u
 
 void front::plan_done(const plan_result& r) {
     policy_.done(r, c_.now());
+    watch_.plan_done(r.plan);
     poked_ = true;
 }
 

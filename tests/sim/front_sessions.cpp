@@ -46,7 +46,12 @@ void front::loaded(room& r) {
     const auto s = disk_.load(r.name, backlog_->records());
     if (!s) return c_.wrong("a session that was created is not there");
     r.loading = false;
-    if (r.log.last() == 0) r.log = log_of_stored(*s);
+    // After a crash its client may lack events that were written but not published.
+    conversation* follower = r.crashes > 0 ? std::exchange(r.of, nullptr) : nullptr;
+    if (r.log.last() == 0)
+        r.log = log_of_stored(*s);
+    else
+        r.log.break_off();
     r.actor = std::make_unique<session>();
     r.actor->leaf = s->leaf;
     r.actor->shown.info = s->info;
@@ -55,8 +60,7 @@ void front::loaded(room& r) {
         r.actor->shown.generating = generating_view{s->unfinished.front().message, {}};
         resume(r, s->unfinished.front());
     }
-    // After a crash its client may lack events that were written but not published.
-    if (r.of && r.crashes > 0) snapshot(r, *std::exchange(r.of, nullptr));
+    if (follower) snapshot(r, *follower);
     for (const auto& f : std::exchange(r.waiting, {})) f();
 }
 

@@ -23,6 +23,7 @@ class policy_watch {
     void cancelled(generation_id id) { must_end_.insert(id); }
     void said(const notice& n, const scheduler_policy& p);
     void planned(const plan& p, const scheduler_policy& before);
+    void plan_done(std::uint64_t plan) { plans_.erase(plan); }
     void executor_died(const std::string& reason, std::uint64_t plan_started);
     /// After every step of the scheduler. executor_well: it is up and works.
     void check(const scheduler_policy& p, bool executor_well);

@@ -81,6 +81,15 @@ TEST(EventLog, OfAStoredSessionWithMessagesCoversNothing) {
     EXPECT_TRUE(log_of_stored(s).exhausted());
 }
 
+TEST(EventLog, BrokenOffItCoversNothingAndGoesOn) {
+    event_log log;
+    for (int i = 0; i < 3; ++i) log.append("s", delta("x"));
+    log.break_off();
+    for (std::uint64_t from = 0; from <= 3; ++from) EXPECT_FALSE(log.covers(from)) << "something may be missing";
+    EXPECT_TRUE(log.covers(log.last())) << "what a snapshot is given";
+    EXPECT_EQ(log.append("s", delta("y"))->seq, 5u);
+}
+
 TEST(DeliveredText, CutsOffWhatASessionSaysAgain) {
     delivered_text d;
     const auto rest = [&](const std::string& message, std::uint64_t offset, std::string text) {
