@@ -170,11 +170,10 @@ void gateway_core::snapshot(const snapshot_ready& s) {
     const auto w = std::find_if(e.wanted.begin(), e.wanted.end(), [&](const auto& x) { return x.token == s.token; });
     if (w == e.wanted.end()) return;  // the client left meanwhile
     const auto wanted = *w;
-    // Events that wait for their numbers are in the snapshot's state but not in its seq: ask again behind them.
-    if (!e.held.empty()) {
-        self_->send(e.actor, snapshot_request{s.token});
-        return;
-    }
+    // Events that wait for their numbers are in the snapshot's state but not in its seq. And its seq must be below what
+    // is reserved: else a client that has it could not tell this state from what a front killed now would have added.
+    // The session is asked again when the numbers are there.
+    if (!e.held.empty() || e.log.exhausted()) return reserve(s.session, e);
     e.wanted.erase(w);
     // The session's messages come in order: its state is the sum of all events numbered so far.
     s.snapshot->seq = e.log.last();
@@ -202,12 +201,8 @@ void gateway_core::deliver(const std::string& name, entry& e, publish_events p) 
             e.held.push_front(std::move(p));
             return reserve(name, e);
         }
-        if (trim_repeated(e, p.events[i])) continue;
+        if (e.delivered.trim(p.events[i])) continue;
         const auto event = e.log.append(name, std::move(p.events[i]));
-        if (const auto* d = std::get_if<delta_event>(&event->payload)) {
-            e.delta_message = d->message;
-            e.delivered = d->offset + d->text.size();
-        }
         bool told = false;
         for (const auto& client : e.subscribers) {
             const bool origin = client == p.origin;
@@ -218,17 +213,6 @@ void gateway_core::deliver(const std::string& name, entry& e, publish_events p) 
         p.origin.reset();  // only the first event answers the request
     }
     if (!e.ephemeral && e.log.wants_reservation()) reserve(name, e);
-}
-
-/// A session that was restarted says its text again from the start: what the clients have is cut off. True: nothing is
-/// left.
-bool gateway_core::trim_repeated(entry& e, event_payload& payload) const {
-    auto* d = std::get_if<delta_event>(&payload);
-    if (!d || d->message != e.delta_message || d->offset >= e.delivered) return false;
-    const auto known = std::min<std::uint64_t>(e.delivered - d->offset, d->text.size());
-    d->text.erase(0, known);
-    d->offset += known;
-    return d->text.empty();
 }
 
 void gateway_core::reserve(const std::string& name, entry& e) {
@@ -245,6 +229,10 @@ void gateway_core::reserve(const std::string& name, entry& e) {
             e.held.pop_front();
             deliver(name, e, std::move(p));
         }
+        // A session that crashed before its first event had its numbers counted anew meanwhile.
+        if (!e.held.empty()) return reserve(name, e);
+        if (!e.actor) return;
+        for (const auto& w : e.wanted) self_->send(e.actor, snapshot_request{w.token});
     });
 }
 

@@ -17,6 +17,7 @@
 #include <caf/stateful_actor.hpp>
 
 #include "actors/messages.hpp"
+#include "actors/session/delivered_text.hpp"
 #include "actors/session/event_log.hpp"
 #include "actors/session/session_actor.hpp"
 #include "actors/session/session_messages.hpp"
@@ -85,8 +86,7 @@ class gateway_core {
         bool ephemeral = false, loading = false, retiring = false, busy = false, reserving = false;
         std::string running_message;
         std::uint64_t generation = 0;
-        std::string delta_message;  // what of which answer has been delivered
-        std::uint64_t delivered = 0;
+        delivered_text delivered;
         int crashes = 0, load_tries = 0;
         std::uint64_t used = 0;
     };
@@ -110,7 +110,6 @@ class gateway_core {
     void load_failed(const std::string& name, const error& e);
     void spawn_session(const std::string& name, entry& e, stored_session s);
     void deliver(const std::string& name, entry& e, publish_events p);
-    bool trim_repeated(entry& e, event_payload& payload) const;
     void reserve(const std::string& name, entry& e);
     void write(std::vector<record> records, std::function<void(saved)> then);
     void session_down(const std::string& name, const caf::error& reason);

@@ -54,7 +54,9 @@ void gateway_core::loaded(const std::string& name, const session_ptr& s) {
         e.log = event_log(known->second.last, known->second.reserved);
         unloaded_.erase(known);
     } else if (fresh) {
-        e.log = event_log(s->seq_reserved, s->seq_reserved);
+        e.log = log_of_stored(*s);
+    } else {
+        e.log.break_off();
     }
     spawn_session(name, e, *s);
     // After a crash clients may lack events that were written but not published.

@@ -140,6 +140,9 @@ class scheduler_policy {
     void evict(entry& e, const char* reason, steady_time now);
     entry* suspect() const;
     std::vector<entry*> admission_order(steady_time now) const;
+    void charge(const entry& e, std::int64_t tokens) {
+        shares_.charge(e.request.client_key, e.request.session, tokens);
+    }
 
     // policy_results.cpp
     void row_done(const sent_row& sent, const row_result* r, steady_time now);

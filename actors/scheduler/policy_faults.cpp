@@ -56,6 +56,7 @@ void scheduler_policy::executor_down(
 void scheduler_policy::interrupt(entry& e, steady_time now) {
     e.k = 0;
     e.kv = {};
+    shares_.end(e.request.client_key, e.request.session, now);
     if (e.is == phase::ending) return forget(e);
     if (!e.stalled) e.stalled_by_death = true;
     stall(e, "executor_restart", now);

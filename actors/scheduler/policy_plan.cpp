@@ -1,6 +1,7 @@
 // What the next step holds: who starts, decode rows first, then prompt chunks within the time budget, and room made for
 // them.
 #include <algorithm>
+#include <tuple>
 
 #include "actors/scheduler/policy.hpp"
 #include "core/check.hpp"
@@ -17,7 +18,7 @@ constexpr std::int64_t least_chunk_alone =
     32;                                   // ... and with nobody to disturb: below, weights are read for too few rows
 constexpr double budget_of_decode = 1.5;  // of the moving decode-only step time: gaps stay under 3 x their median
 constexpr auto starves_after = 5s;        // then nobody younger takes the memory a request waits for
-constexpr int most_refused_a_plan = 8;
+constexpr int most_refused_a_plan = 32;   // each costs a search in the cache
 constexpr std::int64_t least_shared_prefill = 64;
 constexpr auto memory_retry = 100ms;
 
@@ -201,10 +202,11 @@ bool scheduler_policy::start(entry& e, steady_time now) {
         observed_.queue_ms.push_back(to_ms(now - e.submitted));
         counters_.cache_hit_tokens += static_cast<std::uint64_t>(e.n_sub);
         counters_.cache_miss_tokens += static_cast<std::uint64_t>(e.known() - e.n_sub);
-        shares_.charge(e.request.client_key, e.known() - e.n_sub);
+        charge(e, e.known() - e.n_sub);
         e.told_progress = now;
         notices_.push_back(prompt_progress{e.request.id, e.cached, e.n_prompt, e.cached});
     }
+    shares_.begin(e.request.client_key, e.request.session);
     kv_->prepare(outstanding());
     return true;
 }
@@ -251,7 +253,8 @@ void scheduler_policy::add_prompt_rows(plan& p, sent_plan& sent, steady_time now
     }
     std::stable_sort(order.begin(), order.end(), [&](const entry* a, const entry* b) {
         const auto rank = [&](const entry* e) {
-            return std::pair{waits_as_batch(*e, now), shares_.served(e->request.client_key)};
+            const auto& [client, session] = std::tie(e->request.client_key, e->request.session);
+            return std::tuple{waits_as_batch(*e, now), shares_.served(client), shares_.served(client, session)};
         };
         return rank(a) < rank(b);
     });

@@ -73,8 +73,8 @@ struct scheduler_state {
 // ---- requests
 
 caf::result<bool> scheduler_core::submit(submit_generation& g) {
-    generation_request r{g.id, std::move(g.client_key), g.prompt, std::move(g.accepted), std::move(g.params), g.mu,
-        g.batch_priority, false};
+    generation_request r{g.id, std::move(g.client_key), std::move(g.session), g.prompt, std::move(g.accepted),
+        std::move(g.params), g.mu, g.batch_priority, false};
     r.watch_text = std::any_of(watched_.begin(), watched_.end(),
         [&](const std::string& text) { return g.prompt_text.find(text) != std::string::npos; });
     const auto taken = policy_.submit(std::move(r), now());

@@ -51,6 +51,7 @@ class fake_executor {
     std::size_t open_sequences() const { return sequences_.size(); }
 
     std::vector<std::string> faults;  ///< what the scheduler did wrong; empty is good
+    bool memory_short = false;        ///< no commit succeeds
     double void_rows = 0;             ///< chance that a row of a living sequence is left out
 
  private:
