@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
 #include "actors/compactor/policy.hpp"
 #include "actors/messages.hpp"
+#include "actors/store/store_messages.hpp"
 #include "core/log.hpp"
 
 namespace troupe::actors {
@@ -21,6 +23,7 @@ struct compactor_state {
     caf::actor scheduler;
     std::uint64_t timer = 0;  ///< number of the one that counts
     std::optional<steady_time> due;
+    std::int64_t fault_after = -1;
 };
 using compactor_self = caf::stateful_actor<compactor_state>;
 
@@ -42,15 +45,20 @@ void go_on(compactor_self* self) {
 }
 
 caf::behavior compactor_behavior(compactor_self* self, caf::actor scheduler, std::chrono::seconds shrink_after) {
+    self->set_exception_handler([](std::exception_ptr&) -> caf::error { return caf::sec::runtime_error; });
     self->state.policy = std::make_unique<compactor_policy>(shrink_after);
     self->state.scheduler = scheduler;
     self->send(scheduler, compactor_atom::value, caf::actor_cast<caf::actor>(self));
     return {
         [self](const kv_usage& u) {
+            if (self->state.fault_after >= 0 && self->state.fault_after-- == 0)
+                throw std::runtime_error("injected fault");
             self->state.policy->usage(u, self->clock().now());
             go_on(self);
         },
         [](const std::string& what) { log::info("kv_memory_returned now={}", what); },
+        [self](const actor_fault& f) { self->state.fault_after = f.after; },
+        [self](state_atom) { return "{\"mailbox\":" + std::to_string(self->mailbox().size()) + "}"; },
         [self](timer_atom, std::uint64_t number) {
             if (number != self->state.timer) return;
             self->state.due.reset();

@@ -9,7 +9,8 @@
 
 namespace troupe::actors {
 
-/// Makes itself known to `scheduler`. shrink_after: see compactor_policy. Receives kv_usage.
+/// Makes itself known to `scheduler`. shrink_after: see compactor_policy. Receives kv_usage, actor_fault; state_atom ->
+/// JSON. Its successor knows nothing of it and needs nothing: what the scheduler holds is told anew.
 caf::actor spawn_compactor(caf::actor_system& system, caf::actor scheduler, std::chrono::seconds shrink_after);
 
 }  // namespace troupe::actors

@@ -38,6 +38,7 @@ gateway_core::gateway_core(gateway_self* self, gateway_setup setup)
       session_fault_(std::make_shared<std::atomic<std::int64_t>>(-1)) {
     peers_.scheduler = setup_.scheduler;
     spawn_store();
+    if (setup_.spawn_compactor) spawn_compactor();
 }
 
 void gateway_core::command(const client_command& c) {
@@ -266,12 +267,21 @@ void gateway_core::set_busy(entry& e, bool busy) {
     if (e.busy == busy) return;
     e.busy = busy;
     busy_ += busy ? 1 : -1;
+    if (e.ephemeral) busy_ephemeral_ += busy ? 1 : -1;
     if (busy)
         e.log.pin();
     else
         e.log.unpin();
-    if (busy_ == 0)
-        for (auto& done : std::exchange(drained_, {})) done();
+    answer_drained();
+}
+
+void gateway_core::answer_drained() {
+    auto waiters = std::exchange(drained_, {});
+    for (auto& w : waiters)
+        if ((w.journaled_too ? busy_ : busy_ephemeral_) == 0)
+            w.done();
+        else
+            drained_.push_back(std::move(w));
 }
 
 void gateway_core::status(const session_status& s) {
@@ -289,24 +299,42 @@ void gateway_core::status(const session_status& s) {
 
 void gateway_core::broadcast(const health_broadcast& b) {
     if (closed_) return;
-    event_payload payload = b.degraded ? event_payload(degraded_event{b.level, b.reason})
-                                       : event_payload(restored_event{b.level, b.reason});
+    std::optional<degraded_event> now;
+    if (b.degraded) now = degraded_event{b.level, b.reason};
+    tell_health(engine_degraded_, std::move(now), {b.level, b.reason});
+}
+
+/// One may be restored while the other is not: then the other is what there is to tell.
+void gateway_core::tell_health(
+    std::optional<degraded_event>& known, std::optional<degraded_event> now, restored_event restored) {
+    known = std::move(now);
+    event_payload payload = std::move(restored);
+    for (const auto* still : {&engine_degraded_, &disk_degraded_})
+        if (*still) payload = **still;
+    if (known) payload = *known;
     const auto e = std::make_shared<const event>(event{{}, 0, std::move(payload)});
     for (const auto& client : health_clients_) client->deliver(e, {});
+}
+
+/// Who comes later hears at once what is not as it should be.
+void gateway_core::follow_health(const health_subscription& s) {
+    health_clients_.push_back(s.client);
+    for (const auto* d : {&disk_degraded_, &engine_degraded_})
+        if (*d) s.client->deliver(std::make_shared<const event>(event{{}, 0, **d}), {});
 }
 
 void gateway_core::persistence_changed(const persistence_state& p) {
     persistence_ = p;
     if (setup_.persistence) setup_.persistence(p.degraded, p.reason);
-    broadcast({p.degraded, p.degraded ? "persistence" : "ok", p.reason});
+    std::optional<degraded_event> now;
+    if (p.degraded) now = degraded_event{"persistence", p.reason};
+    if (!closed_) tell_health(disk_degraded_, std::move(now), {"ok", p.reason});
 }
 
 void gateway_core::drain(const gateway_drain& d) {
     draining_ = true;
-    if (busy_ == 0)
-        d.when_idle();
-    else
-        drained_.push_back(d.when_idle);
+    drained_.push_back({d.journaled_too, d.when_idle});
+    answer_drained();
 }
 
 void gateway_core::shutdown(const gateway_shutdown& s) {
@@ -324,7 +352,8 @@ void gateway_core::shutdown(const gateway_shutdown& s) {
     // The store answers behind everything that was sent to it: then the journal is on disk.
     const auto finish = [this, done = s.done] {
         self_->send_exit(peers_.store, caf::exit_reason::user_shutdown);
-        if (peers_.tokenizer) self_->send_exit(peers_.tokenizer, caf::exit_reason::user_shutdown);
+        for (const auto& a : {peers_.tokenizer, compactor_})
+            if (a) self_->send_exit(a, caf::exit_reason::user_shutdown);
         writes_.clear();
         done();
     };
@@ -345,7 +374,8 @@ std::string gateway_core::state_json() const {
     }
     return json::serialize(json::object{{"mailbox", self_->mailbox().size()}, {"sessions", std::move(sessions)},
         {"busy", busy_}, {"replay_bytes", bytes}, {"draining", draining_},
-        {"restarts", {{"store", store_restarts_}, {"tokenizer", tokenizer_restarts_}, {"session", session_restarts_}}},
+        {"restarts", {{"store", store_restarts_}, {"tokenizer", tokenizer_restarts_}, {"session", session_restarts_},
+                         {"compactor", compactor_restarts_}}},
         {"persistence", {{"degraded", persistence_.degraded}, {"reason", persistence_.reason}}}});
 }
 

@@ -109,6 +109,13 @@ void scheduler_policy::stop_at(generation_id id, std::int64_t n_accepted, steady
     finish_entry(*e, finish::stop, {}, now);
 }
 
+void scheduler_policy::end_all(const error& e, steady_time now) {
+    std::vector<entry*> open;
+    for (const auto& [id, owned] : entries_)
+        if (owned->is != phase::ending) open.push_back(owned.get());
+    for (entry* x : open) finish_entry(*x, finish::failed, e, now);
+}
+
 void scheduler_policy::shrink_to(std::uint64_t bytes) {
     if (!kv_) return;
     const auto before = kv_->pool().committed_segments();

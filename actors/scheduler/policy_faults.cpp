@@ -32,8 +32,9 @@ void scheduler_policy::executor_up(const executor_info& info, steady_time now) {
 void scheduler_policy::executor_down(
     std::uint64_t epoch, const std::string& reason, std::uint64_t plan_started, steady_time now) {
     if (!info_ || epoch < epoch_) return;
-    ++counters_.executor_deaths;
-    if (reason != "replaced" && !from_outside(reason)) suspect_started(plan_started);
+    const bool asleep = reason == "unloaded";
+    if (!asleep) ++counters_.executor_deaths;
+    if (reason != "replaced" && !asleep && !from_outside(reason)) suspect_started(plan_started);
     in_flight_.clear();
     closes_.clear();
     cancels_.clear();

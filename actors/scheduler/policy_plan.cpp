@@ -30,7 +30,13 @@ entry* scheduler_policy::suspect() const {
     return first;
 }
 
-std::size_t scheduler_policy::depth() const { return trial_ ? 1 : static_cast<std::size_t>(settings_.run_ahead); }
+std::size_t scheduler_policy::depth() const {
+    return trial_ ? 1 : static_cast<std::size_t>(std::min(settings_.run_ahead, bounds_.run_ahead));
+}
+
+std::int64_t scheduler_policy::max_seqs() const { return std::min(settings_.max_seqs, bounds_.max_seqs); }
+
+std::int64_t scheduler_policy::max_rows() const { return std::min<std::int64_t>(info_->max_rows, bounds_.max_rows); }
 
 /// While there are suspects, one of them runs alone.
 bool scheduler_policy::may_run(const entry& e) const {
@@ -90,10 +96,10 @@ void scheduler_policy::admit_trial(steady_time now) {
 }
 
 void scheduler_policy::admit(steady_time now) {
-    if (waiting_.empty() || n_active() >= settings_.max_seqs) return;
+    if (waiting_.empty() || n_active() >= max_seqs()) return;
     int refused = 0;
     for (entry* e : admission_order(now)) {
-        if (n_active() >= settings_.max_seqs || refused >= most_refused_a_plan) return;
+        if (n_active() >= max_seqs() || refused >= most_refused_a_plan) return;
         if (behind_twin(*e)) {
             counters_.prefill_shared += !std::exchange(e->waited_for_twin, true);
             continue;
@@ -223,7 +229,7 @@ void scheduler_policy::add_row(plan& p, sent_plan& sent, entry& e, std::int64_t 
 void scheduler_policy::add_decode_rows(plan& p, sent_plan& sent, steady_time now) {
     const auto oldest_first = running_;
     for (entry* e : oldest_first) {
-        if (static_cast<std::int64_t>(p.rows.size()) >= info_->max_rows) return;
+        if (static_cast<std::int64_t>(p.rows.size()) >= max_rows()) return;
         // The row at a position makes the token after it.
         if (e->is != phase::decode || !may_run(*e) || e->n_sub >= e->limit - 1) continue;
         if (blocks_for(*e, e->n_sub + 1, now)) add_row(p, sent, *e, 1, true);
@@ -250,7 +256,7 @@ void scheduler_policy::add_prompt_rows(plan& p, sent_plan& sent, steady_time now
         return rank(a) < rank(b);
     });
     double left_ms = prompt_budget_ms(somebody_decodes);
-    std::int64_t left_rows = info_->max_rows - static_cast<std::int64_t>(p.rows.size());
+    std::int64_t left_rows = max_rows() - static_cast<std::int64_t>(p.rows.size());
     std::int64_t least = somebody_decodes ? least_chunk_beside : least_chunk_alone;
     for (entry* e : order) {
         if (!may_run(*e)) continue;  // driven out by one before it

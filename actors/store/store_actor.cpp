@@ -49,6 +49,28 @@ void open_database(store_self* self, const store_options& options) {
         report(self, true, options.no_file_reason.empty() ? "there is no data directory" : options.no_file_reason);
 }
 
+/// The file turned out to be damaged while it was in use: it is set aside, a fresh one takes its place.
+void open_again(store_self* self) {
+    auto& s = self->state;
+    s.db.reset();
+    auto opened = database::open(s.file, true);
+    s.waits_for_file = !opened;
+    if (opened) {
+        s.db = std::move(*opened);
+        log::error("store_reopened notice=\"{}\"", s.db->notice());
+        return;
+    }
+    auto memory = database::open_in_memory();
+    CHECK(memory.ok(), "SQLite cannot open a database in memory");
+    s.db = std::move(*memory);
+}
+
+void damage_found(store_self* self, const error& e) {
+    report(self, true, e.message);
+    open_again(self);
+    try_again(self);
+}
+
 void flush(store_self* self) {
     auto& s = self->state;
     s.flush_queued = false;
@@ -65,6 +87,7 @@ void flush(store_self* self) {
             s.records_written += all.size();
         } else {
             report(self, true, done.error().message);
+            if (s.db->damaged()) open_again(self);
             try_again(self);
         }
     }
@@ -86,6 +109,7 @@ void retry(store_self* self) {
     if (const auto n = s.backlog->size(); n > 0) {
         if (auto done = s.backlog->write_to(*s.db); !done) {
             s.reason = done.error().message;
+            if (s.db->damaged()) open_again(self);
             return try_again(self);
         }
         ++s.commits;
@@ -127,7 +151,10 @@ caf::behavior store_actor(store_self* self, store_options options, caf::actor li
         [self](const store_load& q) -> caf::result<session_ptr> {
             flush(self);
             auto r = self->state.backlog->load(*self->state.db, q.session);
-            if (!r) return make_caf_error(r.error());
+            if (!r) {
+                if (self->state.db->damaged()) damage_found(self, r.error());
+                return make_caf_error(r.error());
+            }
             return *r ? std::make_shared<const stored_session>(std::move(**r)) : session_ptr();
         },
         [self](const store_list& q) -> caf::result<page_ptr> {
