@@ -115,11 +115,11 @@ std::string props_json(const model_card& card, const config& settings, bool slee
     json::object generation = defaults;
     generation["params"] = std::move(defaults);
     generation["n_ctx"] = card.n_ctx;
-    return json::serialize(
-        json::object{{"default_generation_settings", std::move(generation)}, {"total_slots", settings.max_seqs},
-            {"model_alias", card.id}, {"model_path", card.path}, {"chat_template", card.chat_template},
-            {"chat_template_origin", card.chat_template_origin}, {"pre_tokenizer", card.pre_tokenizer},
-            {"modalities", {{"vision", false}, {"audio", false}}}, {"build_info", "troupe"}, {"is_sleeping", sleeping}});
+    return json::serialize(json::object{{"default_generation_settings", std::move(generation)},
+        {"total_slots", settings.max_seqs}, {"model_alias", card.id}, {"model_path", card.path},
+        {"chat_template", card.chat_template}, {"chat_template_origin", card.chat_template_origin},
+        {"pre_tokenizer", card.pre_tokenizer}, {"modalities", {{"vision", false}, {"audio", false}}},
+        {"build_info", "troupe"}, {"is_sleeping", sleeping}});
 }
 
 std::string slots_json(const json::object& scheduler, std::int64_t n_slots, std::int64_t n_ctx) {

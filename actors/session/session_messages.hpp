@@ -156,7 +156,7 @@ struct health_broadcast {
 struct gateway_drain {
     std::function<void()> when_idle;
     bool journaled_too = true;  ///< false: only for answers that no later start could go on with
-};  ///< new work is refused from now on
+};                              ///< new work is refused from now on
 /// Ephemeral answers are ended with an error, the journal is flushed; no client is called after `done`.
 struct gateway_shutdown {
     std::function<void()> done;

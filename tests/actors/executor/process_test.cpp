@@ -252,8 +252,8 @@ TEST(executor_process, dies_with_its_front) {
         caf::actor_system system(config);
         auto seen = std::make_shared<recorder>();
         const executor_arguments a{.model = "fake", .log_level = "off"};
-        auto supervisor = spawn_supervisor(
-            system, {.executor = a}, make_process_host(system, a, {}, program, {}), system.spawn(fake_scheduler, seen), {});
+        auto supervisor = spawn_supervisor(system, {.executor = a}, make_process_host(system, a, {}, program, {}),
+            system.spawn(fake_scheduler, seen), {});
         const std::int32_t pid = seen->wait("up").pid;
         if (write(pipe_fds[1], &pid, sizeof pid) != sizeof pid) _exit(1);
         for (;;) pause();

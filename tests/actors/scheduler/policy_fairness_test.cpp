@@ -127,10 +127,10 @@ TEST(PolicyFairness, NewcomersWithoutEndDoNotKeepAnyoneOut) {
     generation_id next = 10;
     int steps = 0;
     for (; b.all<generation_finished>(3).empty() && steps < 3000; ++steps) {
-        if (b.policy.n_waiting() < 3)
-            ASSERT_TRUE(
-                b.submit(next, tokens_from(static_cast<token_id>(next % 800), 30), 4, "new" + std::to_string(next))
-                    .ok());
+        if (b.policy.n_waiting() < 3) {
+            const auto prompt = tokens_from(static_cast<token_id>(next % 800), 30);
+            ASSERT_TRUE(b.submit(next, prompt, 4, "new" + std::to_string(next)).ok());
+        }
         ++next;
         b.one_step();
     }
