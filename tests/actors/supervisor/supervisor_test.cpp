@@ -316,11 +316,11 @@ TEST_F(supervisor_test, rearms_faults_in_the_next_incarnation_as_often_as_is_lef
     EXPECT_TRUE(ask<bool>(supervisor, fault_spec{.kind = "crash", .times = 2, .request_contains = "poison"}));
     EXPECT_EQ(armed, std::vector<std::string>{"crash 2"});
     EXPECT_EQ(heard.back(), "watch poison");
-    emit({.epoch = 1, .kind = child_event_kind::fired, .fault = "crash"});
+    emit({.epoch = 1, .kind = child_event_kind::fired, .fault = "crash (watched)"});
     gone(1, {.signal = SIGSEGV});
     ready(2);
     EXPECT_EQ(armed.back(), "crash 1");
-    emit({.epoch = 2, .kind = child_event_kind::fired, .fault = "crash"});
+    emit({.epoch = 2, .kind = child_event_kind::fired, .fault = "crash (watched)"});
     gone(2, {.signal = SIGSEGV});
     advance(1s);
     ready(3);
