@@ -12,6 +12,7 @@
 #include "actors/gateway/gateway_actor.hpp"
 #include "actors/scheduler/scheduler_actor.hpp"
 #include "actors/store/store_actor.hpp"
+#include "core/check.hpp"
 #include "core/limits.hpp"
 #include "core/log.hpp"
 
@@ -86,13 +87,19 @@ result<void> engine_impl::open() {
 
 void engine_impl::spawn_actors() {
     auto& system = *system_;
-    const auto desk_behavior = [](caf::event_based_actor* self) -> caf::behavior {
+    // Nobody can take the place of the three at the root: without one the process must end, so that whoever watches
+    // over it starts another, which finds everything in the journal.
+    const auto desk_behavior = [facts = facts_](caf::event_based_actor* self) -> caf::behavior {
+        self->set_down_handler([facts](caf::down_msg& d) {
+            const std::lock_guard lock(facts->mutex);
+            if (facts->closing) return;
+            log::error("root_actor_died reason=\"{}\"", caf::to_string(d.reason));
+            CHECK(false, "an actor that nobody can replace has failed");
+        });
         return {[self](const desk_task& t) { t.run(self, t.actors); }};
     };
     desk_ = system.spawn(desk_behavior);
     actors_.scheduler = spawn_scheduler(system, {settings_from(settings_), meters_});
-    actors_.compactor =
-        spawn_compactor(system, actors_.scheduler, std::chrono::seconds(settings_.idle_shrink_after), "/");
 
     gateway_setup g;
     g.settings = std::make_shared<const config>(settings_);
@@ -102,6 +109,12 @@ void engine_impl::spawn_actors() {
         auto store = system.spawn<caf::detached>(store_actor, options, std::move(gateway));
         const std::lock_guard lock(facts->mutex);
         return facts->store = store;
+    };
+    g.spawn_compactor = [&system, facts = facts_, scheduler = actors_.scheduler,
+                            after = std::chrono::seconds(settings_.idle_shrink_after)] {
+        auto compactor = spawn_compactor(system, scheduler, after, "/");
+        const std::lock_guard lock(facts->mutex);
+        return facts->compactor = compactor;
     };
     g.restarted = [meters = meters_](const std::string& actor, const std::string& reason) {
         if (meters) meters->actor_restarted(actor, reason);
@@ -115,12 +128,21 @@ void engine_impl::spawn_actors() {
     const auto spec = parse_model_spec(settings_.models.front());
     auto words = executor_words(settings_, spec.path);
     if (!store_file_.empty()) words.kv_folder = (std::filesystem::path(settings_.data_dir) / "kv").string();
-    auto host = settings_.executor == "inline" ? make_inline_host(system, words) : make_process_host(system, words);
+    const auto record = lock_ ? (std::filesystem::path(settings_.data_dir) / "executor.pid").string() : std::string();
+    auto host =
+        settings_.executor == "inline" ? make_inline_host(system, words) : make_process_host(system, words, record);
     supervisor_callbacks callbacks;
     callbacks.first_start = [this](result<executor_info> info) { executor_started(std::move(info)); };
     callbacks.health_changed = [this](const health_report& h) { health_changed(h); };
-    actors_.supervisor = spawn_supervisor(
-        system, {words, settings_.fault_injection}, std::move(host), actors_.scheduler, std::move(callbacks));
+    callbacks.memory_trend = [meters = meters_](const std::string& process, double bytes_per_hour, bool warning) {
+        if (meters) meters->memory_trend(process, bytes_per_hour, warning);
+    };
+    actors_.supervisor =
+        spawn_supervisor(system, {words, settings_.fault_injection, std::chrono::seconds(settings_.idle_unload_after)},
+            std::move(host), actors_.scheduler, std::move(callbacks));
+    desk([](caf::event_based_actor* self, const engine_actors& a) {
+        for (const auto& root : {a.gateway, a.scheduler, a.supervisor}) self->monitor(root);
+    });
 }
 
 void engine_impl::load_text() {
@@ -196,17 +218,20 @@ void engine_impl::join_facts() {
 
 void engine_impl::health_changed(const health_report& h) {
     bool tell = false;
+    // The name of the level says more than that there is one.
+    const auto& level = h.status == "degraded" && h.level != "full" ? h.level : h.status;
     const bool degraded = h.status != "ok" && h.status != "loading" && h.status != "sleeping";
     {
         const std::lock_guard lock(facts_->mutex);
         tell = std::exchange(facts_->told_degraded, degraded) != degraded || degraded;
+        facts_->sleeping = h.status == "sleeping";
     }
     count_restarts();
     if (!tell) return;
     const std::shared_lock hold(gate_);
     if (!closed_)
         caf::anon_send(
-            actors_.gateway, health_broadcast{degraded, h.status, fmt::format("{}", fmt::join(h.reasons, "; "))});
+            actors_.gateway, health_broadcast{degraded, level, fmt::format("{}", fmt::join(h.reasons, "; "))});
 }
 
 /// The supervisor's numbers go into the metrics whenever its health changes.
@@ -231,7 +256,7 @@ bool engine_impl::drain(std::chrono::milliseconds deadline) {
     {
         const std::shared_lock hold(gate_);
         if (closed_) return true;
-        caf::anon_send(actors_.gateway, gateway_drain{[idle] { idle->set_value(); }});
+        caf::anon_send(actors_.gateway, gateway_drain{[idle] { idle->set_value(); }, false});
         caf::anon_send(actors_.scheduler, drain_atom::value);
     }
     return done.wait_for(deadline) == std::future_status::ready;
@@ -255,6 +280,7 @@ bool engine_impl::shutdown(std::chrono::milliseconds deadline) {
     {
         const std::lock_guard lock(facts_->mutex);
         facts_->callbacks = {};
+        facts_->closing = true;
     }
     // Journal and last events first, then the executor; both at once would lose tokens already computed.
     auto flushed = std::make_shared<std::promise<void>>();
@@ -274,13 +300,13 @@ bool engine_impl::shutdown(std::chrono::milliseconds deadline) {
         std::max(until, std::chrono::steady_clock::now() + limits::executor_exit_deadline + std::chrono::seconds(1));
     clean_ = reaped->get_future().wait_until(reap_by) == std::future_status::ready && clean_;
     if (loader_.joinable()) loader_.join();
-    for (auto* a : {&actors_.gateway, &actors_.compactor, &actors_.scheduler, &actors_.supervisor, &desk_}) {
+    for (auto* a : {&actors_.gateway, &actors_.scheduler, &actors_.supervisor, &desk_}) {
         caf::anon_send_exit(*a, caf::exit_reason::kill);
         *a = nullptr;
     }
     {
         const std::lock_guard lock(facts_->mutex);
-        for (auto* a : {&facts_->tokenizer, &facts_->store}) {
+        for (auto* a : {&facts_->tokenizer, &facts_->store, &facts_->compactor}) {
             if (*a) caf::anon_send_exit(*a, caf::exit_reason::kill);
             *a = nullptr;
         }

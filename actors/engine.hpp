@@ -34,8 +34,8 @@ class engine {
     virtual session_port& sessions() = 0;
     virtual engine_port& control() = 0;
 
-    /// New work is refused with errc::shutting_down; returns true when nothing runs any more, false at the deadline.
-    /// Blocks the caller. Answers of stored sessions that are still running then go on at the next start.
+    /// New work is refused with errc::shutting_down; returns true when no answer runs any more that is not journaled,
+    /// false at the deadline. Blocks the caller. Answers of stored sessions go on at the next start.
     virtual bool drain(std::chrono::milliseconds deadline) = 0;
     /// Ends everything: running ephemeral answers with generation.error (shutting_down), journal flushed, executor told
     /// to exit, killed and reaped past its deadline, actor system down. Every open reply has been called when it

@@ -55,7 +55,8 @@ void engine_impl::health(reply<health_report> reply_to) {
             .then([this, done](const health_report& h) { done(as_a_whole(h)); },
                 [this, done](const caf::error&) {
                     health_report h;
-                    h.status = "down";
+                    h.status = h.level = "down";
+                    h.round_trip = false;
                     h.reasons = {"the supervisor does not answer"};
                     done(as_a_whole(h));
                 });
@@ -111,6 +112,11 @@ caf::actor engine_impl::store() const {
     return facts_->store;
 }
 
+caf::actor engine_impl::compactor() const {
+    const std::lock_guard lock(facts_->mutex);
+    return facts_->compactor;
+}
+
 void engine_impl::detokenize(std::vector<std::int32_t> ids, reply<std::string> reply_to) {
     answer<std::string> done(std::move(reply_to));
     const auto m = text_or(done);
@@ -143,7 +149,7 @@ void engine_impl::state(reply<std::string> reply_to) {
     desk([this, done](caf::event_based_actor* self, const engine_actors& a) {
         gather_state(self,
             {{"gateway", a.gateway}, {"scheduler", a.scheduler}, {"supervisor", a.supervisor},
-                {"tokenizer", tokenizer()}, {"store", store()}},
+                {"tokenizer", tokenizer()}, {"store", store()}, {"compactor", compactor()}},
             [this, done](
                 std::map<std::string, json::object> parts) { done(admin_state(std::move(parts), settings_)); });
     });
@@ -152,7 +158,12 @@ void engine_impl::state(reply<std::string> reply_to) {
 void engine_impl::props(reply<std::string> reply_to) {
     answer<std::string> done(std::move(reply_to));
     const auto m = text_or(done);
-    if (m) done(props_json(card(*m), settings_));
+    if (!m) return;
+    const auto sleeping = [this] {
+        const std::lock_guard lock(facts_->mutex);
+        return facts_->sleeping;
+    };
+    done(props_json(card(*m), settings_, sleeping()));
 }
 
 void engine_impl::slots(reply<std::string> reply_to) {
@@ -184,10 +195,7 @@ void engine_impl::arm_fault(fault_spec spec, reply<bool> reply_to) {
 
 void engine_impl::admin(std::string action, reply<std::string> reply_to) {
     answer<std::string> done(std::move(reply_to));
-    if (action == "unload")
-        return done(
-            fail(errc::unsupported_parameter, "unloading the weights while serving is not built yet", "action"));
-    if (action != "restart" && action != "compact" && action != "drain")
+    if (action != "restart" && action != "compact" && action != "drain" && action != "unload")
         return done(fail(errc::not_found, "there is no such action", "action"));
     desk([this, done, action](caf::event_based_actor* self, const engine_actors& a) {
         if (action == "restart") {
@@ -195,6 +203,13 @@ void engine_impl::admin(std::string action, reply<std::string> reply_to) {
                 .then(
                     [done](bool ok) {
                         done(json::serialize(json::object{{"restarted", ok}}));
+                    },
+                    pass_error(done));
+        } else if (action == "unload") {
+            self->request(a.supervisor, limits::actor_request_timeout, unload_atom::value)
+                .then(
+                    [done](bool ok) {
+                        done(json::serialize(json::object{{"unloaded", ok}}));
                     },
                     pass_error(done));
         } else if (action == "compact") {

@@ -24,7 +24,7 @@
 namespace troupe::actors {
 
 struct engine_actors {
-    caf::actor gateway, scheduler, compactor, supervisor;
+    caf::actor gateway, scheduler, supervisor;
 };
 
 /// Work for the desk: an actor that asks the others on behalf of the engine port and passes their answers on.
@@ -39,11 +39,13 @@ struct engine_facts {
     std::shared_ptr<const text_model> text;    ///< null: still read
     std::optional<executor_info> executor;     ///< of the first incarnation
     std::shared_ptr<const model_facts> model;  ///< both are there
-    caf::actor tokenizer, store;               ///< the gateway's latest, for the desk
+    caf::actor tokenizer, store, compactor;    ///< the gateway's latest, for the desk
     std::string persistence;                   ///< why persistence is degraded; empty: it is not
     bool told_degraded = false;
     bool serving = false;       ///< the gateway has been told the model
     bool draining = false;      ///< an operator asked for it
+    bool sleeping = false;      ///< the weights are unloaded
+    bool closing = false;       ///< actors end because they are told to
     start_callbacks callbacks;  ///< emptied by the first call
     std::map<std::string, std::uint64_t> restarts_counted;
 };
@@ -111,6 +113,7 @@ class engine_impl final : public engine, public session_port, public engine_port
     model_card card(const text_model& text) const;
     caf::actor tokenizer() const;
     caf::actor store() const;
+    caf::actor compactor() const;
     /// To the gateway, unless the engine is closed: then the body's answer is dropped, which answers shutting_down.
     void ask(std::string session, command_body body);
     void desk(std::function<void(caf::event_based_actor*, const engine_actors&)> run);

@@ -17,6 +17,7 @@
 #include "actors/generation.hpp"
 #include "actors/kv_usage.hpp"
 #include "actors/plan.hpp"
+#include "actors/step_bounds.hpp"
 #include "core/error.hpp"
 #include "core/events.hpp"
 #include "core/ports.hpp"
@@ -118,10 +119,17 @@ struct submit_generation {
 // (compact_atom)                      -> std::string JSON, when it is done: live blocks are packed together, the
 //                                     segments that get empty are returned
 // (fault_spec)                        void: with request_contains: sequences whose prompt_text contains it are opened
-// with watch_text (drain_atom)                        -> bool: from now on submissions get shutting_down
+// with watch_text (step_bounds)       void: from the next plan on
+// (activity_atom, caf::actor)         void: who gets work_state, now and whenever it changes
+// (unload_atom)                       -> bool: everything that waits or runs has ended with errc::not_ready
+// (drain_atom)                        -> bool: from now on submissions get shutting_down
 struct executor_up {
     caf::actor executor;
     executor_info info;
+};
+/// To who follows the scheduler's activity.
+struct work_state {
+    bool idle = true;  ///< nothing waits and nothing runs
 };
 struct executor_down {
     std::uint64_t epoch = 0;
@@ -204,6 +212,10 @@ CAF_ADD_ATOM(troupe, troupe::actors, drain_atom, "drain")
 CAF_ADD_ATOM(troupe, troupe::actors, compact_atom, "compact")
 CAF_ADD_ATOM(troupe, troupe::actors, compactor_atom, "compactor")
 CAF_ADD_ATOM(troupe, troupe::actors, counters_atom, "counters")
+CAF_ADD_ATOM(troupe, troupe::actors, activity_atom, "activity")
+CAF_ADD_ATOM(troupe, troupe::actors, unload_atom, "unload")
+CAF_ADD_ATOM(troupe, troupe::actors, sleep_atom, "sleep")
+CAF_ADD_ATOM(troupe, troupe::actors, sample_atom, "sample")
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::submit_generation)
@@ -211,6 +223,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::kv_usage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::memory_order)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::memory_pressure)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::executor_up)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::work_state)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::step_bounds)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::executor_down)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::generation_position)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::prompt_progress)

@@ -47,7 +47,7 @@ json::array actor_list(const std::map<std::string, json::object>& parts) {
         return n ? *n : json::value(0);
     };
     json::array actors;
-    for (const char* name : {"gateway", "scheduler", "supervisor", "store", "tokenizer"})
+    for (const char* name : {"gateway", "scheduler", "supervisor", "store", "tokenizer", "compactor"})
         actors.push_back(actor_line(name, parts, of(name)));
     json::object executor{{"name", "executor"}, {"state", "no answer"}, {"mailbox", 0}, {"restarts", 0}};
     if (const auto s = parts.find("supervisor"); s != parts.end()) {
@@ -111,16 +111,16 @@ std::string admin_state(std::map<std::string, json::object> parts, const config&
     return json::serialize(o);
 }
 
-std::string props_json(const model_card& card, const config& settings) {
+std::string props_json(const model_card& card, const config& settings, bool sleeping) {
     auto defaults = params_to_object(settings.defaults);
     json::object generation = defaults;
     generation["params"] = std::move(defaults);
     generation["n_ctx"] = card.n_ctx;
-    return json::serialize(
-        json::object{{"default_generation_settings", std::move(generation)}, {"total_slots", settings.max_seqs},
-            {"model_alias", card.id}, {"model_path", card.path}, {"chat_template", card.chat_template},
-            {"chat_template_origin", card.chat_template_origin}, {"pre_tokenizer", card.pre_tokenizer},
-            {"modalities", {{"vision", false}, {"audio", false}}}, {"build_info", "troupe"}, {"is_sleeping", false}});
+    return json::serialize(json::object{{"default_generation_settings", std::move(generation)},
+        {"total_slots", settings.max_seqs}, {"model_alias", card.id}, {"model_path", card.path},
+        {"chat_template", card.chat_template}, {"chat_template_origin", card.chat_template_origin},
+        {"pre_tokenizer", card.pre_tokenizer}, {"modalities", {{"vision", false}, {"audio", false}}},
+        {"build_info", "troupe"}, {"is_sleeping", sleeping}});
 }
 
 std::string slots_json(const json::object& scheduler, std::int64_t n_slots, std::int64_t n_ctx) {

@@ -25,7 +25,7 @@ void gather_state(caf::event_based_actor* self, std::vector<named_actor> actors,
     std::function<void(std::map<std::string, boost::json::object>)> done);
 
 std::string admin_state(std::map<std::string, boost::json::object> parts, const config& settings);
-std::string props_json(const model_card& card, const config& settings);
+std::string props_json(const model_card& card, const config& settings, bool sleeping);
 std::string slots_json(const boost::json::object& scheduler, std::int64_t n_slots, std::int64_t n_ctx);
 
 }  // namespace troupe::actors

@@ -16,9 +16,11 @@
 
 #include "actors/engine.hpp"
 #include "cli/commands.hpp"
+#include "cli/service_manager.hpp"
 #include "core/limits.hpp"
 #include "core/log.hpp"
 #include "core/metrics.hpp"
+#include "core/service_environment.hpp"
 #include "net/server.hpp"
 
 namespace troupe::cli {
@@ -111,8 +113,12 @@ int serve(const config& c) {
 
     auto meters = std::make_shared<metrics>(c.metrics_compat);
     ending end;
+    service_manager manager(read_service_environment());
     actors::start_callbacks callbacks;
-    callbacks.ready = [] { log::info("ready"); };
+    callbacks.ready = [&manager] {
+        log::info("ready");
+        manager.ready();
+    };
     callbacks.failed = [&end](error e) { end.fail_with(std::move(e)); };
     auto engine = actors::engine::start(c, std::move(callbacks), meters);
     if (!engine) return report(engine.error());
@@ -124,15 +130,19 @@ int serve(const config& c) {
     }
     fmt::print("listening on {}\n", (*server)->url());
     std::fflush(stdout);
+    manager.watch(
+        (*engine)->control(), [&server](std::chrono::milliseconds within) { return (*server)->answers(within); });
 
     std::optional<error> failure;
     {
         const signal_thread signals(end, [&server] { (*server)->reload(); });
         failure = end.wait();
     }
+    manager.stopping();
     // Clients first get their last events from the engine, then their sockets are closed.
     (*server)->stop_accepting();
-    if (!failure) (*engine)->drain(std::chrono::milliseconds(0));
+    // What is journaled goes on at the next start; what is not may end first.
+    if (!failure) (*engine)->drain(limits::drain_deadline);
     (*engine)->shutdown(limits::drain_deadline);
     (*server)->shutdown(std::chrono::milliseconds(1500));
     if (failure) return report(*failure);

@@ -36,6 +36,10 @@ if(TROUPE_SANITIZE)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
+# What most files include; parsing it once a layer saves a second of processor time a file.
+set(common_headers <algorithm> <array> <cmath> <cstdint> <filesystem> <functional> <map> <memory> <optional> <span>
+  <string> <string_view> <unordered_map> <variant> <vector> <fmt/format.h>)
+
 # troupe_layer(NAME SOURCES ... LINK ... PCH ...): one static library; PCH lists the layer's precompiled headers.
 function(troupe_layer name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK;PCH" ${ARGN})
@@ -56,7 +60,7 @@ function(test_headers library out)
     file(CONFIGURE OUTPUT ${source} CONTENT "")
     add_executable(${name} ${source})  # not a library: -fPIE is among the flags that must agree
     target_link_libraries(${name} PRIVATE ${library} GTest::gtest GTest::gtest_main)
-    target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <string> <vector>)
+    target_precompile_headers(${name} PRIVATE <gtest/gtest.h> ${common_headers})
   endif()
   set(${out} ${name} PARENT_SCOPE)
 endfunction()

@@ -152,6 +152,14 @@ metrics::metrics(std::string_view compat, std::shared_ptr<prometheus::Registry> 
                     .Name("troupe_process_resident_bytes")
                     .Help("Resident memory by process.")
                     .Register(*r)),
+      growth_(prometheus::BuildGauge()
+                  .Name("troupe_process_growth_bytes_per_hour")
+                  .Help("Slope of a process' private memory over the last hours, without KV memory.")
+                  .Register(*r)),
+      leak_warnings_(prometheus::BuildCounter()
+                         .Name("troupe_leak_warnings_total")
+                         .Help("How often a process began to grow like one that leaks.")
+                         .Register(*r)),
       state_(std::make_shared<state>()) {
     state_->compat = compat;
     watch_process("front", getpid());
@@ -193,6 +201,11 @@ void metrics::prefix_cache(std::int64_t hit_tokens, std::int64_t miss_tokens) {
 void metrics::set_model(std::string name) {
     const std::lock_guard lock(state_->mutex);
     state_->model = std::move(name);
+}
+
+void metrics::memory_trend(const std::string& process, double bytes_per_hour, bool warning) {
+    growth_.Add({{"process", process}}).Set(bytes_per_hour);
+    leak_warnings_.Add({{"process", process}}).Increment(warning ? 1 : 0);
 }
 
 void metrics::watch_process(const std::string& name, int pid) {

@@ -66,6 +66,8 @@ class metrics {
     void set_model(std::string name);  ///< label of the alias families
     /// Resident bytes of a process, read when scraped; pid 0 removes the process.
     void watch_process(const std::string& name, int pid);
+    /// Slope of a process' private memory over hours; `warning`: it begins to count as a leak.
+    void memory_trend(const std::string& process, double bytes_per_hour, bool warning);
 
     /// The text exposition format, alias families included.
     std::string text();
@@ -82,6 +84,8 @@ class metrics {
     prometheus::Family<prometheus::Gauge>& bytes_;
     prometheus::Family<prometheus::Counter>& prefix_;
     prometheus::Family<prometheus::Gauge>& resident_;
+    prometheus::Family<prometheus::Gauge>& growth_;
+    prometheus::Family<prometheus::Counter>& leak_warnings_;
     struct state;
     std::vector<prometheus::MetricFamily> aliases(const std::vector<prometheus::MetricFamily>& families) const;
     std::shared_ptr<state> state_;

@@ -1,10 +1,14 @@
 #include "core/options.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include "core/service_environment.hpp"
 
 namespace troupe {
 namespace {
@@ -63,7 +67,7 @@ const std::vector<option>& build() {
         {"idle-shrink-after", "", "SECONDS", "Idle time after which key/value memory goes back; 0 = never.",
             &c::idle_shrink_after, 0, 1e7},
         {"idle-unload-after", "", "SECONDS", "Idle time after which the weights go too; 0 = never.",
-            &c::idle_unload_after, 0, 0},
+            &c::idle_unload_after, 0, 1e7},
         {"resume-unfinished", "", "", "After a restart, answers that were being made go on.", &c::resume_unfinished},
         {"fault-injection", "", "", "Accept POST /admin/faults.", &c::fault_injection},
         {"log-level", "", "LEVEL", "What goes to the log.", &c::log_level, 0, 0,
@@ -198,6 +202,19 @@ result<std::string> read_file(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+service_environment read_service_environment() {
+    service_environment e{environment("NOTIFY_SOCKET")};
+    const auto number = [](const std::string& text) {
+        std::int64_t value = 0;
+        const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
+        return ec == std::errc{} && end == text.data() + text.size() ? value : 0;
+    };
+    const auto meant_for = environment("WATCHDOG_PID");
+    if (meant_for.empty() || number(meant_for) == ::getpid())
+        e.watchdog = std::chrono::microseconds(std::max<std::int64_t>(0, number(environment("WATCHDOG_USEC"))));
+    return e;
+}
 
 std::string option::key() const {
     std::string k(name);

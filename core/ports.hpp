@@ -102,7 +102,9 @@ struct health_report {
     std::string last_fault;  ///< empty: none
     double probe_ms = 0;
     std::vector<std::string> reasons;
-    double load_progress = 0;  ///< 0..1 while loading
+    double load_progress = 0;    ///< 0..1 while loading
+    std::string level = "full";  ///< of the degradation ladder: full, no_run_ahead, small_batch; down: nothing computes
+    bool round_trip = true;      ///< false: nobody who is responsible answers, or nothing can compute
     bool healthy() const { return status == "ok" || status == "degraded" || status == "sleeping"; }
 };
 

@@ -15,6 +15,7 @@ void health(services& s, exchange_ptr x, const captures&) {
         json::object o{{"status", h.status}};
         o["executor"] = json::object{{"epoch", h.epoch}, {"restarts", h.restarts},
             {"last_fault", h.last_fault.empty() ? json::value(nullptr) : json::value(h.last_fault)}};
+        o["level"] = h.level;
         o["probe_ms"] = h.probe_ms;
         json::array reasons;
         for (const auto& r : h.reasons) reasons.push_back(json::value(r));

@@ -10,6 +10,7 @@
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -120,6 +121,13 @@ class server_impl final : public server {
         context_.open.clear();
     }
 
+    bool answers(std::chrono::milliseconds within) override {
+        auto there = std::make_shared<std::promise<void>>();
+        auto back = there->get_future();
+        asio::post(io_, [there] { there->set_value(); });
+        return back.wait_for(within) == std::future_status::ready;
+    }
+
     void reload() override {
         if (auto r = access_->reload(); !r) log::warn("keys_kept reason=\"{}\"", r.error().message);
         auto tls = load_tls(config_);
@@ -181,6 +189,8 @@ class server_impl final : public server {
     std::shared_ptr<access_rules> access_;
     std::shared_ptr<asio::ssl::context> tls_;
     asio::io_context io_{1};
+    /// Without it the thread would leave with the last connection, and shutdown would wait for nobody.
+    asio::executor_work_guard<asio::io_context::executor_type> stays_ = asio::make_work_guard(io_);
     tcp::acceptor acceptor_;
     asio::steady_timer retry_;
     router router_;

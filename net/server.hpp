@@ -26,6 +26,8 @@ class server {
     virtual void stop_accepting() = 0;
     /// Closes all connections and joins the thread; what is not closed by the deadline is cut.
     virtual void shutdown(std::chrono::milliseconds deadline) = 0;
+    /// A round trip through the I/O thread. Blocks the caller; false if it does not come back in time.
+    virtual bool answers(std::chrono::milliseconds within) = 0;
     /// SIGHUP: keys and certificates are read again; failures keep the old ones and are logged.
     virtual void reload() = 0;
 };

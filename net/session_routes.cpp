@@ -225,7 +225,10 @@ void post_message(services& s, exchange_ptr x, const captures& c) {
 }
 
 void follow_events(services& s, exchange_ptr x, const captures& c) {
-    if (x->request().method == "HEAD") return x->respond({200, "text/event-stream", ""});
+    if (x->request().method == "HEAD")
+        return s.sessions.get(c[0], on_reply<snapshot_event>(x, [x](const snapshot_event&) {
+            x->respond({200, "text/event-stream", ""});
+        }));
     std::optional<std::uint64_t> from;
     const auto& q = x->request().query;
     std::string text;

@@ -70,7 +70,7 @@ def report(chaos, options):
              f"- {sum(world.answers.values())} answers compared with the undisturbed run ("
              + ", ".join(f"{k} {n}" for k, n in sorted(world.answers.items())) + f"); {world.reconnects} reconnects, "
              f"{world.retried} plain requests asked again because the front had been killed",
-             f"- answers lost or changed: {len(world.complaints) - world.closed}; sockets closed without a reason the contract names: {world.closed}; "
+             f"- answers lost or changed: {len(world.complaints) - world.closed - world.odd_faults}; faults that did not go as they should: {world.odd_faults}; sockets closed without a reason the contract names: {world.closed}; "
              f"`troupe_requests_lost_total` {world.lost_metric:g} (poisoned on purpose: {world.poisoned}); plain requests that a dying session actor ended "
              f"with its typed error: {world.typed_errors} (session actors crashed on purpose: {world.session_crashes}); KV blocks owned at the end {chaos.owned:g}",
              f"- the comparison can fail: {len(chaos.sabotaged)} acts of sabotage before the run were all reported ({'; '.join(chaos.sabotaged)})", ""]

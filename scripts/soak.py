@@ -97,7 +97,7 @@ def report(soak, options):
     text = [f"# Soak of {60 * options.hours:g} minutes", "",
             f"`scripts/soak {options.hours:g} --fault-every {options.fault_every:g} --seed {options.seed}` on {os.cpu_count()} cores ({platform.machine()}), "
             f"commit {commit()}, {time.strftime('%Y-%m-%d %H:%M')} UTC, {load_average()} at its end; {USERS} users, SmolLM2-135M-Instruct Q4_1. {options.note}".rstrip(), "",
-            f"- {n} answers compared with the undisturbed run; lost or changed: {len(world.complaints) - world.closed}; sockets closed without a reason: "
+            f"- {n} answers compared with the undisturbed run; lost or changed: {len(world.complaints) - world.closed - world.odd_faults}; faults that did not go as they should: {world.odd_faults}; sockets closed without a reason: "
             f"{world.closed}; `troupe_requests_lost_total` {world.lost_metric:g} (poisoned on purpose: {world.poisoned}); plain requests that a dying session actor ended "
              f"with its typed error: {world.typed_errors} (session actors crashed on purpose: {world.session_crashes}); {world.reconnects} reconnects",
             f"- {sum(soak.faults.counts.values())} faults, {last['restarts']} executor restarts",

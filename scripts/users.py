@@ -57,7 +57,7 @@ class World:
         self.complaints, self.closed, self.quiet = [], 0, False
         self.answers, self.latencies, self.streams = {}, {}, {}  # streams: message or request -> when its pieces came
         self.reconnects = self.retried = self.lost_metric = self.restarts = self.poisoned = 0
-        self.session_crashes = self.typed_errors = 0
+        self.session_crashes = self.typed_errors = self.odd_faults = 0
         self.server = None
 
     def start(self):

@@ -9,6 +9,12 @@ import {SettingsView, initialSettings, storedKey} from "./settings_view.js";
 const $ = (id) => document.getElementById(id);
 let conversation = null;     // the one shown
 let degraded = null;         // {level, reason} while the engine says so
+const levels = {
+  no_run_ahead: "The engine runs with less (step by step)",
+  small_batch: "The engine runs with less (small steps)",
+  recovering: "The engine is restarting",
+  persistence: "Conversations are not saved right now",
+};
 let problem = "";            // the last error worth showing
 
 async function api(method, path, body) {
@@ -134,7 +140,10 @@ connection.addEventListener("open", () => {
   loadModel();
   drawBanner();
 });
-connection.addEventListener("close", draw);
+connection.addEventListener("close", () => {
+  degraded = null;  // the next server says anew how it is
+  draw();
+});
 connection.addEventListener("problem", ({detail}) => attempt(Promise.reject(detail)));
 connection.addEventListener("refused", ({detail}) => {
   attempt(Promise.reject(detail));
@@ -160,7 +169,7 @@ function draw() {
 
 function drawBanner() {
   let text = problem;
-  if (degraded) text = `The engine is ${degraded.level}: ${degraded.reason}`;
+  if (degraded) text = `${levels[degraded.level] ?? `The engine is ${degraded.level}`}: ${degraded.reason}`;
   if (conversation?.generating?.paused === "executor_restart") text = "The engine is restarting; your answer continues.";
   if (!connection.open) text = "Reconnecting…";
   document.body.dataset.connected = connection.open ? "yes" : "no";

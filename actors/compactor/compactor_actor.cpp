@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -9,6 +10,7 @@
 #include "actors/compactor/policy.hpp"
 #include "actors/compactor/pressure.hpp"
 #include "actors/messages.hpp"
+#include "actors/store/store_messages.hpp"
 #include "core/log.hpp"
 
 namespace troupe::actors {
@@ -27,6 +29,7 @@ class compactor_core {
     }
 
     void usage(const kv_usage& u) {
+        if (fault_after_ >= 0 && fault_after_-- == 0) throw std::runtime_error("injected fault");
         last_ = u;
         policy_.usage(u, now());
         go_on();
@@ -36,6 +39,7 @@ class compactor_core {
         due_.reset();
         go_on();
     }
+    void fail_after(std::int64_t messages) { fault_after_ = messages; }
 
  private:
     steady_time now() const { return self_->clock().now(); }
@@ -79,6 +83,7 @@ class compactor_core {
     steady_time next_look_{};
     std::uint64_t timer_ = 0;  ///< number of the one that counts
     std::optional<steady_time> due_;
+    std::int64_t fault_after_ = -1;
 };
 
 struct compactor_state {
@@ -88,12 +93,15 @@ struct compactor_state {
 
 caf::behavior compactor_behavior(caf::stateful_actor<compactor_state>* self, caf::actor scheduler,
     std::chrono::seconds shrink_after, std::filesystem::path memory_root) {
+    self->set_exception_handler([](std::exception_ptr&) -> caf::error { return caf::sec::runtime_error; });
     self->state.core =
         std::make_unique<compactor_core>(self, std::move(scheduler), shrink_after, std::move(memory_root));
     auto* core = self->state.core.get();
     return {
         [core](const kv_usage& u) { core->usage(u); },
         [core](timer_atom, std::uint64_t number) { core->timer(number); },
+        [core](const actor_fault& f) { core->fail_after(f.after); },
+        [self](state_atom) { return "{\"mailbox\":" + std::to_string(self->mailbox().size()) + "}"; },
     };
 }
 

@@ -189,11 +189,15 @@ bool plan_runner::run_op(const kv_op& op) {
     case kv_op_kind::commit_segment: {
         if (faults_.fail_commit()) return false;
         const auto done = backend_.commit(static_cast<std::uint32_t>(op.to));
-        if (!done) log::warn("kv_commit_failed segment={} reason=\"{}\"", op.to, done.error().message);
+        if (done)
+            page_.kv_bytes.fetch_add(backend_.layout().segment_bytes, std::memory_order_relaxed);
+        else
+            log::warn("kv_commit_failed segment={} reason=\"{}\"", op.to, done.error().message);
         return done.ok();
     }
     case kv_op_kind::release_segment:
         backend_.release(static_cast<std::uint32_t>(op.to));
+        page_.kv_bytes.fetch_sub(backend_.layout().segment_bytes, std::memory_order_relaxed);
         return true;
     case kv_op_kind::copy_block:
         backend_.copy_block(op.group, static_cast<model::block_id>(op.from), static_cast<model::block_id>(op.to));

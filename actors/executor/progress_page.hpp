@@ -18,6 +18,7 @@ struct progress_page {
     std::atomic<std::uint64_t> steps_done{0};  ///< plans with rows that were computed to the end
     std::atomic<std::uint64_t> tick_ns{
         0};  ///< expected time of one tick of `progress` in the plan that runs; 0: unknown
+    std::atomic<std::uint64_t> kv_bytes{0};  ///< committed for KV memory
     std::atomic<std::uint32_t> load_permille{0};
     std::atomic<std::uint32_t> busy{0};  ///< plans queued or running
     // Moments of its life, ns of the steady clock (the same in both processes); 0: has not come.

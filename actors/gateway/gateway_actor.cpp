@@ -38,6 +38,7 @@ gateway_core::gateway_core(gateway_self* self, gateway_setup setup)
       session_fault_(std::make_shared<std::atomic<std::int64_t>>(-1)) {
     peers_.scheduler = setup_.scheduler;
     spawn_store();
+    if (setup_.spawn_compactor) spawn_compactor();
 }
 
 void gateway_core::command(const client_command& c) {
@@ -169,11 +170,10 @@ void gateway_core::snapshot(const snapshot_ready& s) {
     const auto w = std::find_if(e.wanted.begin(), e.wanted.end(), [&](const auto& x) { return x.token == s.token; });
     if (w == e.wanted.end()) return;  // the client left meanwhile
     const auto wanted = *w;
-    // Events that wait for their numbers are in the snapshot's state but not in its seq: ask again behind them.
-    if (!e.held.empty()) {
-        self_->send(e.actor, snapshot_request{s.token});
-        return;
-    }
+    // Events that wait for their numbers are in the snapshot's state but not in its seq. And its seq must be below what
+    // is reserved: else a client that has it could not tell this state from what a front killed now would have added.
+    // The session is asked again when the numbers are there.
+    if (!e.held.empty() || e.log.exhausted()) return reserve(s.session, e);
     e.wanted.erase(w);
     // The session's messages come in order: its state is the sum of all events numbered so far.
     s.snapshot->seq = e.log.last();
@@ -201,12 +201,8 @@ void gateway_core::deliver(const std::string& name, entry& e, publish_events p) 
             e.held.push_front(std::move(p));
             return reserve(name, e);
         }
-        if (trim_repeated(e, p.events[i])) continue;
+        if (e.delivered.trim(p.events[i])) continue;
         const auto event = e.log.append(name, std::move(p.events[i]));
-        if (const auto* d = std::get_if<delta_event>(&event->payload)) {
-            e.delta_message = d->message;
-            e.delivered = d->offset + d->text.size();
-        }
         bool told = false;
         for (const auto& client : e.subscribers) {
             const bool origin = client == p.origin;
@@ -217,17 +213,6 @@ void gateway_core::deliver(const std::string& name, entry& e, publish_events p) 
         p.origin.reset();  // only the first event answers the request
     }
     if (!e.ephemeral && e.log.wants_reservation()) reserve(name, e);
-}
-
-/// A session that was restarted says its text again from the start: what the clients have is cut off. True: nothing is
-/// left.
-bool gateway_core::trim_repeated(entry& e, event_payload& payload) const {
-    auto* d = std::get_if<delta_event>(&payload);
-    if (!d || d->message != e.delta_message || d->offset >= e.delivered) return false;
-    const auto known = std::min<std::uint64_t>(e.delivered - d->offset, d->text.size());
-    d->text.erase(0, known);
-    d->offset += known;
-    return d->text.empty();
 }
 
 void gateway_core::reserve(const std::string& name, entry& e) {
@@ -244,6 +229,10 @@ void gateway_core::reserve(const std::string& name, entry& e) {
             e.held.pop_front();
             deliver(name, e, std::move(p));
         }
+        // A session that crashed before its first event had its numbers counted anew meanwhile.
+        if (!e.held.empty()) return reserve(name, e);
+        if (!e.actor) return;
+        for (const auto& w : e.wanted) self_->send(e.actor, snapshot_request{w.token});
     });
 }
 
@@ -266,12 +255,21 @@ void gateway_core::set_busy(entry& e, bool busy) {
     if (e.busy == busy) return;
     e.busy = busy;
     busy_ += busy ? 1 : -1;
+    if (e.ephemeral) busy_ephemeral_ += busy ? 1 : -1;
     if (busy)
         e.log.pin();
     else
         e.log.unpin();
-    if (busy_ == 0)
-        for (auto& done : std::exchange(drained_, {})) done();
+    answer_drained();
+}
+
+void gateway_core::answer_drained() {
+    auto waiters = std::exchange(drained_, {});
+    for (auto& w : waiters)
+        if ((w.journaled_too ? busy_ : busy_ephemeral_) == 0)
+            w.done();
+        else
+            drained_.push_back(std::move(w));
 }
 
 void gateway_core::status(const session_status& s) {
@@ -289,24 +287,42 @@ void gateway_core::status(const session_status& s) {
 
 void gateway_core::broadcast(const health_broadcast& b) {
     if (closed_) return;
-    event_payload payload = b.degraded ? event_payload(degraded_event{b.level, b.reason})
-                                       : event_payload(restored_event{b.level, b.reason});
+    std::optional<degraded_event> now;
+    if (b.degraded) now = degraded_event{b.level, b.reason};
+    tell_health(engine_degraded_, std::move(now), {b.level, b.reason});
+}
+
+/// One may be restored while the other is not: then the other is what there is to tell.
+void gateway_core::tell_health(
+    std::optional<degraded_event>& known, std::optional<degraded_event> now, restored_event restored) {
+    known = std::move(now);
+    event_payload payload = std::move(restored);
+    for (const auto* still : {&engine_degraded_, &disk_degraded_})
+        if (*still) payload = **still;
+    if (known) payload = *known;
     const auto e = std::make_shared<const event>(event{{}, 0, std::move(payload)});
     for (const auto& client : health_clients_) client->deliver(e, {});
+}
+
+/// Who comes later hears at once what is not as it should be.
+void gateway_core::follow_health(const health_subscription& s) {
+    health_clients_.push_back(s.client);
+    for (const auto* d : {&disk_degraded_, &engine_degraded_})
+        if (*d) s.client->deliver(std::make_shared<const event>(event{{}, 0, **d}), {});
 }
 
 void gateway_core::persistence_changed(const persistence_state& p) {
     persistence_ = p;
     if (setup_.persistence) setup_.persistence(p.degraded, p.reason);
-    broadcast({p.degraded, p.degraded ? "persistence" : "ok", p.reason});
+    std::optional<degraded_event> now;
+    if (p.degraded) now = degraded_event{"persistence", p.reason};
+    if (!closed_) tell_health(disk_degraded_, std::move(now), {"ok", p.reason});
 }
 
 void gateway_core::drain(const gateway_drain& d) {
     draining_ = true;
-    if (busy_ == 0)
-        d.when_idle();
-    else
-        drained_.push_back(d.when_idle);
+    drained_.push_back({d.journaled_too, d.when_idle});
+    answer_drained();
 }
 
 void gateway_core::shutdown(const gateway_shutdown& s) {
@@ -324,7 +340,8 @@ void gateway_core::shutdown(const gateway_shutdown& s) {
     // The store answers behind everything that was sent to it: then the journal is on disk.
     const auto finish = [this, done = s.done] {
         self_->send_exit(peers_.store, caf::exit_reason::user_shutdown);
-        if (peers_.tokenizer) self_->send_exit(peers_.tokenizer, caf::exit_reason::user_shutdown);
+        for (const auto& a : {peers_.tokenizer, compactor_})
+            if (a) self_->send_exit(a, caf::exit_reason::user_shutdown);
         writes_.clear();
         done();
     };
@@ -345,7 +362,8 @@ std::string gateway_core::state_json() const {
     }
     return json::serialize(json::object{{"mailbox", self_->mailbox().size()}, {"sessions", std::move(sessions)},
         {"busy", busy_}, {"replay_bytes", bytes}, {"draining", draining_},
-        {"restarts", {{"store", store_restarts_}, {"tokenizer", tokenizer_restarts_}, {"session", session_restarts_}}},
+        {"restarts", {{"store", store_restarts_}, {"tokenizer", tokenizer_restarts_}, {"session", session_restarts_},
+                         {"compactor", compactor_restarts_}}},
         {"persistence", {{"degraded", persistence_.degraded}, {"reason", persistence_.reason}}}});
 }
 

@@ -1,10 +1,12 @@
 // The gateway: name -> session. Spawns sessions on demand, numbers their events and keeps them, knows who follows what,
-// and replaces sessions, the store and the tokenizer when they die.
+// and replaces sessions, the store, the tokenizer and the compactor when they die.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +17,7 @@
 #include <caf/stateful_actor.hpp>
 
 #include "actors/messages.hpp"
+#include "actors/session/delivered_text.hpp"
 #include "actors/session/event_log.hpp"
 #include "actors/session/session_actor.hpp"
 #include "actors/session/session_messages.hpp"
@@ -26,6 +29,7 @@ struct gateway_setup {
     std::shared_ptr<const config> settings;
     caf::actor scheduler;
     std::function<caf::actor(caf::actor gateway)> spawn_store;
+    std::function<caf::actor()> spawn_compactor;                                         ///< may be empty
     std::function<void(const std::string& actor, const std::string& reason)> restarted;  ///< for metrics; may be empty
     std::function<void(bool degraded, const std::string& reason)> persistence;           ///< for health; may be empty
 };
@@ -40,7 +44,7 @@ struct gateway_state {
 using gateway_self = caf::stateful_actor<gateway_state>;
 
 /// Answers client_command (session empty: create, list, import, disconnect, ephemeral complete), gateway_model,
-/// gateway_tokenizer, health_subscription, health_broadcast, actor_fault (of a session), gateway_drain,
+/// gateway_tokenizer, health_subscription, health_broadcast, (std::string target, actor_fault), gateway_drain,
 /// gateway_shutdown, state_atom (-> JSON).
 caf::behavior gateway_actor(gateway_self* self, gateway_setup setup);
 
@@ -57,7 +61,7 @@ class gateway_core {
     void model_ready(const gateway_model& m);
     void tokenizer_ready(const gateway_tokenizer& t);
     void persistence_changed(const persistence_state& p);
-    void follow_health(const health_subscription& s) { health_clients_.push_back(s.client); }
+    void follow_health(const health_subscription& s);
     void broadcast(const health_broadcast& b);
     result<bool> arm(const std::string& target, const actor_fault& f);
     void drain(const gateway_drain& d);
@@ -82,8 +86,7 @@ class gateway_core {
         bool ephemeral = false, loading = false, retiring = false, busy = false, reserving = false;
         std::string running_message;
         std::uint64_t generation = 0;
-        std::string delta_message;  // what of which answer has been delivered
-        std::uint64_t delivered = 0;
+        delivered_text delivered;
         int crashes = 0, load_tries = 0;
         std::uint64_t used = 0;
     };
@@ -107,15 +110,17 @@ class gateway_core {
     void load_failed(const std::string& name, const error& e);
     void spawn_session(const std::string& name, entry& e, stored_session s);
     void deliver(const std::string& name, entry& e, publish_events p);
-    bool trim_repeated(entry& e, event_payload& payload) const;
     void reserve(const std::string& name, entry& e);
     void write(std::vector<record> records, std::function<void(saved)> then);
     void session_down(const std::string& name, const caf::error& reason);
     void spawn_store();
     void spawn_tokenizer();
+    void spawn_compactor();
     void tell_peers();
     void erase(const std::string& name);
     void set_busy(entry& e, bool busy);
+    void answer_drained();
+    void tell_health(std::optional<degraded_event>& known, std::optional<degraded_event> now, restored_event restored);
     void make_room();
 
     gateway_self* self_;
@@ -130,11 +135,18 @@ class gateway_core {
     std::unordered_map<std::string, numbers> unloaded_;  // event numbers go on where they were while the server lives
     std::unordered_map<std::uint64_t, pending_write> writes_;
     std::vector<client_ptr> health_clients_;
-    std::vector<std::function<void()>> drained_;
+    struct drain_waiter {
+        bool journaled_too = true;
+        std::function<void()> done;
+    };
+    std::vector<drain_waiter> drained_;
+    std::optional<degraded_event> engine_degraded_, disk_degraded_;
+    caf::actor compactor_;
     std::shared_ptr<std::atomic<std::uint64_t>> next_generation_;
     std::shared_ptr<std::atomic<std::int64_t>> session_fault_;
     std::uint64_t next_ticket_ = 0, next_token_ = 0, clock_ = 0;
-    int busy_ = 0, store_restarts_ = 0, tokenizer_restarts_ = 0, session_restarts_ = 0;
+    int busy_ = 0, busy_ephemeral_ = 0;
+    int store_restarts_ = 0, tokenizer_restarts_ = 0, session_restarts_ = 0, compactor_restarts_ = 0;
     bool draining_ = false, closed_ = false;
     persistence_state persistence_;
 };

@@ -1,5 +1,5 @@
 // The gateway's children: sessions loaded from the store, unloaded when nobody needs them, and what takes the place of
-// a session, the store or the tokenizer that died.
+// a session, the store, the tokenizer or the compactor that died.
 #include "actors/gateway/gateway_actor.hpp"
 #include "core/limits.hpp"
 #include "core/log.hpp"
@@ -54,7 +54,9 @@ void gateway_core::loaded(const std::string& name, const session_ptr& s) {
         e.log = event_log(known->second.last, known->second.reserved);
         unloaded_.erase(known);
     } else if (fresh) {
-        e.log = event_log(s->seq_reserved, s->seq_reserved);
+        e.log = log_of_stored(*s);
+    } else {
+        e.log.break_off();
     }
     spawn_session(name, e, *s);
     // After a crash clients may lack events that were written but not published.
@@ -118,6 +120,12 @@ void gateway_core::down(const caf::down_msg& d) {
         ++tokenizer_restarts_;
         if (setup_.restarted) setup_.restarted("tokenizer", "crash");
         return spawn_tokenizer();
+    }
+    if (compactor_ && d.source == compactor_) {
+        log::error("compactor_died reason=\"{}\"", caf::to_string(d.reason));
+        ++compactor_restarts_;
+        if (setup_.restarted) setup_.restarted("compactor", "crash");
+        return spawn_compactor();
     }
     const auto it = names_.find(d.source);
     if (it == names_.end()) return;
@@ -188,6 +196,11 @@ void gateway_core::spawn_tokenizer() {
     tell_peers();
 }
 
+void gateway_core::spawn_compactor() {
+    compactor_ = setup_.spawn_compactor();
+    self_->monitor(compactor_);
+}
+
 void gateway_core::tell_peers() {
     for (auto& [name, e] : entries_)
         if (e.actor) self_->send(e.actor, peers_);
@@ -222,8 +235,10 @@ result<bool> gateway_core::arm(const std::string& target, const actor_fault& f) 
         self_->send(peers_.store, f);
     else if (target == "tokenizer" && peers_.tokenizer)
         self_->send(peers_.tokenizer, f);
+    else if (target == "compactor" && compactor_)
+        self_->send(compactor_, f);
     else
-        return fail(errc::invalid_request, "target must be executor, session, tokenizer or store", "target");
+        return fail(errc::invalid_request, "target must be executor, session, tokenizer, store or compactor", "target");
     return true;
 }
 

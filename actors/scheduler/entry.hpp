@@ -17,7 +17,7 @@ namespace troupe::actors {
 /// submit_generation without its owner.
 struct generation_request {
     generation_id id = 0;
-    std::string client_key;
+    std::string client_key, session;
     std::shared_ptr<const std::vector<token_id>> prompt;
     std::vector<token_id> accepted;
     /// max_tokens: negative = to the end of the context; 0 = nothing is generated (with prompt_logprobs: the prompt is

@@ -20,6 +20,65 @@ constexpr std::int64_t default_retry_ms = 1000, longest_retry_ms = 60'000;
 
 bool earlier(const entry* a, const entry* b) { return a->arrival < b->arrival; }
 
+/// Waiting requests by client and session.
+class admission_queue {
+ public:
+    void push(entry* e) {
+        client& c = clients_[e->request.client_key];
+        c.waits_since = std::min(c.waits_since, e->ready_since);
+        line& l = c.sessions[e->request.session];
+        l.waits_since = std::min(l.waits_since, e->ready_since);
+        l.requests.push_back(e);
+    }
+    /// Everything, in order.
+    void take(std::vector<entry*>& order, const fair_share& shares, steady_time now) {
+        for (auto& [name, c] : clients_) {
+            c.at = shares.of(name, c.waits_since, now);
+            for (auto& [session, l] : c.sessions) l.at = shares.of(name, session, l.waits_since, now);
+        }
+        std::uint64_t turn = std::numeric_limits<std::uint64_t>::max() / 2;
+        while (!clients_.empty()) {
+            const auto c = next(clients_);
+            const auto s = next(c->second.sessions);
+            entry* e = s->second.requests.front();
+            order.push_back(e);
+            s->second.requests.pop_front();
+            picked(c->second.at, shares.served(c->first), *e, ++turn);
+            picked(s->second.at, shares.served(c->first, s->first), *e, turn);
+            if (s->second.requests.empty()) c->second.sessions.erase(s);
+            if (c->second.sessions.empty()) clients_.erase(c);
+        }
+    }
+
+ private:
+    struct line {
+        fair_share::standing at;
+        steady_time waits_since = steady_time::max();
+        std::deque<entry*> requests;
+        std::uint64_t oldest() const { return requests.front()->arrival; }
+    };
+    struct client {
+        fair_share::standing at;
+        steady_time waits_since = steady_time::max();
+        std::map<std::string, line> sessions;
+        std::uint64_t oldest() const {
+            return std::min_element(sessions.begin(), sessions.end(), [](const auto& a, const auto& b) {
+                return a.second.oldest() < b.second.oldest();
+            })->second.oldest();
+        }
+    };
+    template <class Map> static typename Map::iterator next(Map& lines) {
+        return std::min_element(lines.begin(), lines.end(), [](const auto& a, const auto& b) {
+            return std::pair{a.second.at, a.second.oldest()} < std::pair{b.second.at, b.second.oldest()};
+        });
+    }
+    /// What waiting had gained it is gone with its turn.
+    static void picked(fair_share::standing& at, std::int64_t served, const entry& e, std::uint64_t turn) {
+        at = {std::max(at.level, served) + e.known(), turn};
+    }
+    std::map<std::string, client> clients_;
+};
+
 }  // namespace
 
 policy_settings settings_from(const config& c) {
@@ -93,7 +152,7 @@ result<void> scheduler_policy::submit(generation_request r, steady_time now) {
     e.submitted = e.ready_since = now;
     e.request = std::move(r);
     ++counters_.submitted;
-    shares_.enter(e.request.client_key);
+    shares_.enter(e.request.client_key, e.request.session);
     entries_.emplace(e.request.id, std::move(owned));
     waiting_.push_back(&e);
     const bool nothing_to_do = e.known() >= e.limit && !e.request.params.measures();
@@ -117,43 +176,32 @@ void scheduler_policy::stop_at(generation_id id, std::int64_t n_accepted, steady
     finish_entry(*e, finish::stop, {}, now);
 }
 
+void scheduler_policy::end_all(const error& e, steady_time now) {
+    std::vector<entry*> open;
+    for (const auto& [id, owned] : entries_)
+        if (owned->is != phase::ending) open.push_back(owned.get());
+    for (entry* x : open) finish_entry(*x, finish::failed, e, now);
+}
+
 // ---- waiting
 
 bool scheduler_policy::waits_as_batch(const entry& e, steady_time now) const {
     return e.request.batch_priority && now - e.ready_since < batch_ages_after;
 }
 
-/// Those that ran before come first, by arrival. Then the client that was served least, its requests in order;
-/// interactive ones before batch. What a request will cost counts as served when it is picked, so that clients
-/// alternate.
+/// Those that ran before come first, by arrival. Then interactive ones before batch; of these the client that was
+/// served least, of its sessions likewise, and of a session the oldest. What a request will cost counts as served when
+/// it is picked, so that clients alternate.
 std::vector<entry*> scheduler_policy::admission_order(steady_time now) const {
     std::vector<entry*> order;
-    struct line {
-        std::int64_t served = 0;
-        std::deque<entry*> requests;
-    };
-    std::map<std::string, line> lines[2];
+    admission_queue queues[2];
     for (entry* e : waiting_) {
-        if (e->ran) {
+        if (e->ran)
             order.push_back(e);
-            continue;
-        }
-        line& l = lines[waits_as_batch(*e, now)][e->request.client_key];
-        if (l.requests.empty()) l.served = shares_.served(e->request.client_key);
-        l.requests.push_back(e);
+        else
+            queues[waits_as_batch(*e, now)].push(e);
     }
-    for (auto& clients : lines)
-        while (!clients.empty()) {
-            const auto next = std::min_element(clients.begin(), clients.end(), [](const auto& a, const auto& b) {
-                const auto rank = [](const line& l) { return std::pair{l.served, l.requests.front()->arrival}; };
-                return rank(a.second) < rank(b.second);
-            });
-            line& l = next->second;
-            order.push_back(l.requests.front());
-            l.served += l.requests.front()->known();
-            l.requests.pop_front();
-            if (l.requests.empty()) clients.erase(next);
-        }
+    for (auto& q : queues) q.take(order, shares_, now);
     return order;
 }
 

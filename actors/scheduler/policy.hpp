@@ -21,6 +21,7 @@
 #include "actors/scheduler/fair_share.hpp"
 #include "actors/scheduler/kv_manager.hpp"
 #include "actors/scheduler/transfer.hpp"
+#include "actors/step_bounds.hpp"
 #include "core/clock.hpp"
 #include "core/config.hpp"
 #include "core/result.hpp"
@@ -51,13 +52,18 @@ class scheduler_policy {
     /// The text ended (stop string) after n_accepted tokens.
     void stop_at(generation_id id, std::int64_t n_accepted, steady_time now);
     void executor_up(const executor_info& info, steady_time now);
-    /// reason starting with "killed" or "operator" came from outside: nobody is suspected.
+    /// reason starting with "killed" or "operator" came from outside: nobody is suspected. "unloaded" is no death:
+    /// the supervisor has put the executor to sleep.
     void executor_down(std::uint64_t epoch, const std::string& reason, std::uint64_t plan_started, steady_time now);
     void done(const plan_result& r, steady_time now);
     void job_done(const kv_job_result& r, steady_time now);
     /// Queue timeouts and positions; call it at `wakeup`.
     void tick(steady_time now);
     void drain() { draining_ = true; }
+    /// From the next plan on; those that run already go on.
+    void bound_steps(const step_bounds& b) { bounds_ = b; }
+    /// Ends everything that waits or runs with this error.
+    void end_all(const error& e, steady_time now);
     /// Cached blocks go (those of stored sessions when they are on the disk), blocks move and segments return with the
     /// next plans.
     void give_back(const memory_order& order, steady_time now);
@@ -120,6 +126,8 @@ class scheduler_policy {
 
     // policy_plan.cpp
     std::size_t depth() const;
+    std::int64_t max_seqs() const;
+    std::int64_t max_rows() const;
     void admit_trial(steady_time now);
     std::int64_t n_active() const;
     bool may_run(const entry& e) const;
@@ -138,6 +146,9 @@ class scheduler_policy {
     void evict(entry& e, const char* reason, steady_time now);
     entry* suspect() const;
     std::vector<entry*> admission_order(steady_time now) const;
+    void charge(const entry& e, std::int64_t tokens) {
+        shares_.charge(e.request.client_key, e.request.session, tokens);
+    }
 
     // policy_memory.cpp
     std::vector<sequence_kv*> block_holders();
@@ -178,6 +189,7 @@ class scheduler_policy {
     bool poisoned(const entry& e) const;
 
     policy_settings settings_;
+    step_bounds bounds_;
     std::optional<executor_info> info_;
     std::optional<kv_manager> kv_;
     std::map<generation_id, std::unique_ptr<entry>> entries_;

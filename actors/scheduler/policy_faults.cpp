@@ -36,8 +36,9 @@ void scheduler_policy::executor_up(const executor_info& info, steady_time now) {
 void scheduler_policy::executor_down(
     std::uint64_t epoch, const std::string& reason, std::uint64_t plan_started, steady_time now) {
     if (!info_ || epoch < epoch_) return;
-    ++counters_.executor_deaths;
-    if (reason != "replaced" && !from_outside(reason)) suspect_started(plan_started);
+    const bool asleep = reason == "unloaded";
+    if (!asleep) ++counters_.executor_deaths;
+    if (reason != "replaced" && !asleep && !from_outside(reason)) suspect_started(plan_started);
     in_flight_.clear();
     closes_.clear();
     cancels_.clear();
@@ -60,6 +61,7 @@ void scheduler_policy::executor_down(
 void scheduler_policy::interrupt(entry& e, steady_time now) {
     e.k = 0;
     e.kv = {};
+    shares_.end(e.request.client_key, e.request.session, now);
     if (e.is == phase::ending) return forget(e);
     if (!e.stalled) e.stalled_by_death = true;
     stall(e, "executor_restart", now);

@@ -1,6 +1,7 @@
 // What the next step holds: who starts, decode rows first, then prompt chunks within the time budget, and room made for
 // them.
 #include <algorithm>
+#include <tuple>
 
 #include "actors/scheduler/policy.hpp"
 #include "core/check.hpp"
@@ -17,7 +18,7 @@ constexpr std::int64_t least_chunk_alone =
     32;                                   // ... and with nobody to disturb: below, weights are read for too few rows
 constexpr double budget_of_decode = 1.5;  // of the moving decode-only step time: gaps stay under 3 x their median
 constexpr auto starves_after = 5s;        // then nobody younger takes the memory a request waits for
-constexpr int most_refused_a_plan = 8;
+constexpr int most_refused_a_plan = 32;   // each costs a search in the cache
 constexpr std::int64_t least_shared_prefill = 64;
 constexpr auto memory_retry = 100ms;
 
@@ -30,7 +31,13 @@ entry* scheduler_policy::suspect() const {
     return first;
 }
 
-std::size_t scheduler_policy::depth() const { return trial_ ? 1 : static_cast<std::size_t>(settings_.run_ahead); }
+std::size_t scheduler_policy::depth() const {
+    return trial_ ? 1 : static_cast<std::size_t>(std::min(settings_.run_ahead, bounds_.run_ahead));
+}
+
+std::int64_t scheduler_policy::max_seqs() const { return std::min(settings_.max_seqs, bounds_.max_seqs); }
+
+std::int64_t scheduler_policy::max_rows() const { return std::min<std::int64_t>(info_->max_rows, bounds_.max_rows); }
 
 /// While there are suspects, one of them runs alone.
 bool scheduler_policy::may_run(const entry& e) const {
@@ -97,10 +104,10 @@ void scheduler_policy::admit_trial(steady_time now) {
 }
 
 void scheduler_policy::admit(steady_time now) {
-    if (waiting_.empty() || n_active() >= settings_.max_seqs) return;
+    if (waiting_.empty() || n_active() >= max_seqs()) return;
     int refused = 0;
     for (entry* e : admission_order(now)) {
-        if (n_active() >= settings_.max_seqs || refused >= most_refused_a_plan) return;
+        if (n_active() >= max_seqs() || refused >= most_refused_a_plan) return;
         if (awaits_load(*e, now)) continue;
         if (behind_twin(*e)) {
             counters_.prefill_shared += !std::exchange(e->waited_for_twin, true);
@@ -205,10 +212,11 @@ bool scheduler_policy::start(entry& e, steady_time now) {
         observed_.queue_ms.push_back(to_ms(now - e.submitted));
         counters_.cache_hit_tokens += static_cast<std::uint64_t>(e.n_sub);
         counters_.cache_miss_tokens += static_cast<std::uint64_t>(e.known() - e.n_sub);
-        shares_.charge(e.request.client_key, e.known() - e.n_sub);
+        charge(e, e.known() - e.n_sub);
         e.told_progress = now;
         notices_.push_back(prompt_progress{e.request.id, e.cached, e.n_prompt, e.cached});
     }
+    shares_.begin(e.request.client_key, e.request.session);
     kv_->prepare(outstanding());
     return true;
 }
@@ -233,7 +241,7 @@ void scheduler_policy::add_row(plan& p, sent_plan& sent, entry& e, std::int64_t 
 void scheduler_policy::add_decode_rows(plan& p, sent_plan& sent, steady_time now) {
     const auto oldest_first = running_;
     for (entry* e : oldest_first) {
-        if (static_cast<std::int64_t>(p.rows.size()) >= info_->max_rows) return;
+        if (static_cast<std::int64_t>(p.rows.size()) >= max_rows()) return;
         // The row at a position makes the token after it.
         if (e->is != phase::decode || !may_run(*e) || e->n_sub >= e->limit - 1) continue;
         if (blocks_for(*e, e->n_sub + 1, now)) add_row(p, sent, *e, 1, true);
@@ -255,12 +263,13 @@ void scheduler_policy::add_prompt_rows(plan& p, sent_plan& sent, steady_time now
     }
     std::stable_sort(order.begin(), order.end(), [&](const entry* a, const entry* b) {
         const auto rank = [&](const entry* e) {
-            return std::pair{waits_as_batch(*e, now), shares_.served(e->request.client_key)};
+            const auto& [client, session] = std::tie(e->request.client_key, e->request.session);
+            return std::tuple{waits_as_batch(*e, now), shares_.served(client), shares_.served(client, session)};
         };
         return rank(a) < rank(b);
     });
     double left_ms = prompt_budget_ms(somebody_decodes);
-    std::int64_t left_rows = info_->max_rows - static_cast<std::int64_t>(p.rows.size());
+    std::int64_t left_rows = max_rows() - static_cast<std::int64_t>(p.rows.size());
     std::int64_t least = somebody_decodes ? least_chunk_beside : least_chunk_alone;
     for (entry* e : order) {
         if (!may_run(*e)) continue;  // driven out by one before it

@@ -144,7 +144,7 @@ void scheduler_policy::token_done(entry& e, const row_result& r, steady_time now
         out.tokens.push_back({r.token, r.logprob, r.top});
         out.mu = e.request.mu = r.mu;
         ++counters_.generated_tokens;
-        shares_.charge(e.request.client_key, decode_weight);
+        charge(e, decode_weight);
     }
     const bool first_of_run = !std::exchange(e.sampled, true);
     publish(e);
@@ -172,6 +172,7 @@ void scheduler_policy::settle(entry& e, steady_time now) {
     kv_->release(e.kv);
     if (e.opened) closes_.push_back(e.seq);
     running_.erase(std::find(running_.begin(), running_.end(), &e));
+    shares_.end(e.request.client_key, e.request.session, now);
     if (e.is == phase::evicting)
         requeue(e, now);
     else
@@ -187,7 +188,7 @@ void scheduler_policy::requeue(entry& e, steady_time now) {
 }
 
 void scheduler_policy::forget(entry& e) {
-    shares_.leave(e.request.client_key);
+    shares_.leave(e.request.client_key, e.request.session);
     entries_.erase(e.request.id);
 }
 

@@ -42,6 +42,9 @@ class scheduler_core {
     std::string state() const { return state_json(policy_, now()); }
     void follow_usage(caf::actor compactor);
     void drain() { policy_.drain(); }
+    void bound(const step_bounds& b);
+    void follow_activity(caf::actor follower);
+    bool end_all();
 
  private:
     steady_time now() const { return self_->clock().now(); }
@@ -52,11 +55,12 @@ class scheduler_core {
     void set_timer();
     void report_usage();
     void answer_compact();
+    void report_activity();
 
     caf::event_based_actor* self_;
     scheduler_policy policy_;
     meter_reader meters_;
-    caf::actor executor_, compactor_;
+    caf::actor executor_, compactor_, follower_;
     std::map<generation_id, caf::actor> owners_;
     std::vector<std::string> watched_;
     std::optional<steady_time> due_, reported_;
@@ -75,8 +79,8 @@ struct scheduler_state {
 // ---- requests
 
 caf::result<bool> scheduler_core::submit(submit_generation& g) {
-    generation_request r{g.id, std::move(g.client_key), g.prompt, std::move(g.accepted), std::move(g.params), g.mu,
-        g.batch_priority, false, g.keep};
+    generation_request r{g.id, std::move(g.client_key), std::move(g.session), g.prompt, std::move(g.accepted),
+        std::move(g.params), g.mu, g.batch_priority, false, g.keep};
     r.watch_text = std::any_of(watched_.begin(), watched_.end(),
         [&](const std::string& text) { return g.prompt_text.find(text) != std::string::npos; });
     const auto taken = policy_.submit(std::move(r), now());
@@ -199,8 +203,7 @@ void scheduler_core::go_on() {
     meters_.read(policy_);
     report_usage();
     answer_compact();
-    if (policy_.idle() && !was_idle_) policy_.check();
-    was_idle_ = policy_.idle();
+    report_activity();
     set_timer();
 }
 
@@ -221,6 +224,32 @@ void scheduler_core::follow_usage(caf::actor compactor) {
     compactor_ = std::move(compactor);
     reported_.reset();
     report_usage();
+}
+
+void scheduler_core::report_activity() {
+    const bool idle = policy_.idle();
+    if (idle == was_idle_) return;
+    was_idle_ = idle;
+    if (idle) policy_.check();
+    if (follower_) self_->send(follower_, work_state{idle});
+}
+
+void scheduler_core::follow_activity(caf::actor follower) {
+    follower_ = std::move(follower);
+    self_->send(follower_, work_state{was_idle_});
+}
+
+void scheduler_core::bound(const step_bounds& b) {
+    policy_.bound_steps(b);
+    go_on();
+}
+
+bool scheduler_core::end_all() {
+    auto e = fail(errc::not_ready, "an operator unloaded the model; the next request loads it again");
+    e.retry_after_ms = 1000;
+    policy_.end_all(e, now());
+    go_on();
+    return true;
 }
 
 void scheduler_core::report_usage() {
@@ -252,6 +281,9 @@ caf::behavior scheduler_behavior(scheduler_self* self, scheduler_setup setup) {
         [core](const memory_pressure& p) { core->pressed(p); },
         [core](const memory_order& order) { core->give_back(order); },
         [core](compactor_atom, caf::actor& compactor) { core->follow_usage(std::move(compactor)); },
+        [core](activity_atom, caf::actor& follower) { core->follow_activity(std::move(follower)); },
+        [core](const step_bounds& b) { core->bound(b); },
+        [core](unload_atom) { return core->end_all(); },
         [core](state_atom) { return core->state(); },
         [core](drain_atom) {
             core->drain();

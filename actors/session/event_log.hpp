@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/store/records.hpp"
 #include "core/events.hpp"
 #include "core/limits.hpp"
 
@@ -41,6 +42,13 @@ class event_log {
     void pin() { pinned_from_ = last_ + 1; }
     void unpin();
 
+    /// Its teller died: more may have happened than was told. Nobody can go on from any number; it takes a snapshot.
+    void break_off() {
+        ring_.clear();
+        bytes_ = 0;
+        dropped_to_ = ++last_;
+    }
+
     std::size_t bytes() const { return bytes_; }
     std::size_t size() const { return ring_.size(); }
 
@@ -55,5 +63,12 @@ class event_log {
     std::uint64_t pinned_from_ = 0;  // 0: not pinned
     std::size_t bytes_ = 0;
 };
+
+/// The log of a session that was loaded from the store. Its messages were told by events of an earlier life, if at all
+/// (it may have ended before their numbers were reserved): whoever asks for the events from the start needs a snapshot.
+inline event_log log_of_stored(const stored_session& s) {
+    const auto used = std::max<std::uint64_t>(s.seq_reserved, s.messages.empty() ? 0 : 1);
+    return event_log(used, used);
+}
 
 }  // namespace troupe::actors

@@ -28,9 +28,12 @@ void session_core::handle(command::update& c) {
 void session_core::handle(command::remove& c) {
     if (run_) self_->send(setup_.peers.scheduler, cancel_atom::value, generation_);
     if (plan_) refused(fail(errc::not_found, "the session was deleted"));
+    std::vector<event_payload> last;
+    if (run_) last = run_->fail_with(fail(errc::not_found, "the session was deleted")).events;
+    last.emplace_back(session_deleted{});
     run_.reset();
     removed_ = true;
-    emit({delete_session{info_.id}}, {session_deleted{}}, {}, [this, done = c.done] {
+    emit({delete_session{info_.id}}, std::move(last), {}, [this, done = c.done] {
         done(true);
         self_->send(setup_.gateway, session_status{info_.id, {}, generation_, false});
         self_->quit();

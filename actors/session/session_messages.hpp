@@ -155,7 +155,8 @@ struct health_broadcast {
 };
 struct gateway_drain {
     std::function<void()> when_idle;
-};  ///< new work is refused from now on
+    bool journaled_too = true;  ///< false: only for answers that no later start could go on with
+};                              ///< new work is refused from now on
 /// Ephemeral answers are ended with an error, the journal is flushed; no client is called after `done`.
 struct gateway_shutdown {
     std::function<void()> done;

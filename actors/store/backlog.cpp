@@ -62,8 +62,8 @@ bool store_backlog::add(const std::vector<record>& records) {
     return true;
 }
 
-result<void> store_backlog::write_to(database& db) {
-    TROUPE_TRYV(db.apply(records_));
+result<void> store_backlog::write_to(const apply_records& disk) {
+    TROUPE_TRYV(disk(records_));
     records_.clear();
     bytes_ = 0;
     return {};

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,9 @@
 
 namespace troupe::actors {
 
+/// Applies records in order in one transaction, or says why not.
+using apply_records = std::function<result<void>(std::span<const record>)>;
+
 class store_backlog {
  public:
     /// False (and nothing is kept) beyond limits::store_backlog_bytes.
@@ -20,9 +25,10 @@ class store_backlog {
     bool empty() const { return records_.empty(); }
     std::size_t size() const { return records_.size(); }
     std::size_t bytes() const { return bytes_; }
+    const std::vector<record>& records() const { return records_; }
 
     /// Everything in one transaction; empty afterwards. On failure it stays as it is.
-    result<void> write_to(database& db);
+    result<void> write_to(const apply_records& disk);
     /// A session as it would be if the disk had taken everything. nullopt: no such session.
     result<std::optional<stored_session>> load(database& db, const std::string& session) const;
     /// As database::list; sessions the disk does not have yet come first (found by their title only).

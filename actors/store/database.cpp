@@ -58,13 +58,18 @@ std::string escape_like(std::string_view text) {
 }
 
 /// Is what lies there a sound database? A missing or empty file is.
-bool sound(sqlite3* db, std::uintmax_t size) {
+bool sound(sqlite3* db, bool check_pages) {
     statement version(db, "PRAGMA schema_version");
     if (!version.step().ok()) return false;
-    if (size > quick_check_up_to) return true;
+    if (!check_pages) return true;
     statement check(db, "PRAGMA quick_check(1)");
     auto row = check.step();
     return row.ok() && *row && check.text(0) == "ok";
+}
+
+bool tells_of_damage(sqlite3* db) {
+    const int code = sqlite3_errcode(db);
+    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
 }
 
 }  // namespace
@@ -82,11 +87,13 @@ result<std::unique_ptr<database>> database::open_file(const std::string& file) {
     return d;
 }
 
-result<std::unique_ptr<database>> database::open(const std::filesystem::path& file) {
+bool database::damaged() const { return damaged_ || tells_of_damage(db_); }
+
+result<std::unique_ptr<database>> database::open(const std::filesystem::path& file, bool suspect) {
     TROUPE_TRY(auto d, open_file(file.string()));
     std::error_code ec;
     const auto size = std::filesystem::file_size(file, ec);
-    if (!ec && size > 0 && !sound(d->db_, size)) {
+    if (!ec && size > 0 && !sound(d->db_, suspect || size <= quick_check_up_to)) {
         const int code = sqlite3_errcode(d->db_);
         if (code == SQLITE_BUSY || code == SQLITE_CANTOPEN || code == SQLITE_IOERR || code == SQLITE_READONLY)
             return sql_error(d->db_, fmt::format("cannot read {}", file.string()));
@@ -102,6 +109,7 @@ result<std::unique_ptr<database>> database::open(const std::filesystem::path& fi
         TROUPE_TRY(d, open_file(file.string()));
         d->notice_ = fmt::format("the database was damaged and lies now at {}", aside);
     }
+    TROUPE_TRYV(d->version());  // before anything is written
     TROUPE_TRYV(execute(d->db_, "PRAGMA journal_mode=WAL"));
     TROUPE_TRYV(execute(d->db_, "PRAGMA synchronous=NORMAL"));
     TROUPE_TRYV(execute(d->db_, fmt::format("PRAGMA cache_size=-{}", cache_kib).c_str()));
@@ -116,15 +124,21 @@ result<std::unique_ptr<database>> database::open_in_memory() {
     return d;
 }
 
-result<void> database::prepare_schema() {
-    std::int64_t version = 0;
-    {
-        statement s(db_, "PRAGMA user_version");
-        TROUPE_TRY(const bool row, s.step());
-        if (row) version = s.integer(0);
-    }
+/// Of the schema in the file; errc::io if it is too new.
+result<std::int64_t> database::version() {
+    statement s(db_, "PRAGMA user_version");
+    TROUPE_TRY(const bool row, s.step());
+    const std::int64_t version = row ? s.integer(0) : 0;
     if (version > schema_version)
-        return fail(errc::io, fmt::format("the database was written by a newer Troupe (schema {})", version));
+        return fail(errc::io,
+            fmt::format("the database was written by a newer Troupe (schema {}, this one knows {}); update, or give "
+                        "--data-dir another place",
+                version, schema_version));
+    return version;
+}
+
+result<void> database::prepare_schema() {
+    TROUPE_TRY(auto version, this->version());
     if (version == schema_version) {
         // A write that changes nothing: a place that only looks writable is found out now, not at the first message.
         TROUPE_TRYV(execute(db_, "BEGIN IMMEDIATE"));
@@ -146,10 +160,12 @@ result<void> database::apply(std::span<const record> records) {
     TROUPE_TRYV(execute(db_, "BEGIN IMMEDIATE"));
     for (const auto& r : records)
         if (auto done = apply_one(r); !done) {
+            damaged_ = tells_of_damage(db_);
             (void)execute(db_, "ROLLBACK");
             return done.error();
         }
     if (auto done = execute(db_, "COMMIT"); !done) {
+        damaged_ = tells_of_damage(db_);
         (void)execute(db_, "ROLLBACK");
         return done.error();
     }

@@ -13,16 +13,27 @@ namespace {
 
 using store_self = caf::stateful_actor<store_state>;
 
-void report(store_self* self, bool degraded, std::string reason) {
+/// Tells the listener when persistence degrades or heals.
+void report(store_self* self) {
     auto& s = self->state;
-    if (s.degraded == degraded) return;
-    s.degraded = degraded;
-    s.reason = reason;
+    const bool degraded = s.writer->degraded();
+    if (std::exchange(s.told_degraded, degraded) == degraded) return;
     if (degraded)
-        log::warn("persistence_degraded reason=\"{}\"", reason);
+        log::warn("persistence_degraded reason=\"{}\"", s.writer->reason());
     else
         log::info("persistence_restored");
-    if (s.listener) self->send(s.listener, persistence_state{degraded, std::move(reason)});
+    if (s.listener) self->send(s.listener, persistence_state{degraded, s.writer->reason()});
+}
+
+void degrade(store_self* self, std::string reason) {
+    self->state.writer->failed(std::move(reason));
+    report(self);
+}
+
+/// Empty while the file cannot be opened.
+apply_records disk_of(store_state& s) {
+    if (s.waits_for_file) return {};
+    return [&s](std::span<const record> records) { return s.db->apply(records); };
 }
 
 void try_again(store_self* self) { self->delayed_send(self, limits::store_retry_every, store_retry{}); }
@@ -39,39 +50,53 @@ void open_database(store_self* self, const store_options& options) {
             return;
         }
         s.waits_for_file = true;
-        report(self, true, opened.error().message);
+        degrade(self, opened.error().message);
         try_again(self);
     }
     auto memory = database::open_in_memory();
     CHECK(memory.ok(), "SQLite cannot open a database in memory");
     s.db = std::move(*memory);
     if (s.file.empty())
-        report(self, true, options.no_file_reason.empty() ? "there is no data directory" : options.no_file_reason);
+        degrade(self, options.no_file_reason.empty() ? "there is no data directory" : options.no_file_reason);
+}
+
+/// The file turned out to be damaged while it was in use: it is set aside, a fresh one takes its place.
+void open_again(store_self* self) {
+    auto& s = self->state;
+    s.db.reset();
+    auto opened = database::open(s.file, true);
+    s.waits_for_file = !opened;
+    if (opened) {
+        s.db = std::move(*opened);
+        log::error("store_reopened notice=\"{}\"", s.db->notice());
+        return;
+    }
+    auto memory = database::open_in_memory();
+    CHECK(memory.ok(), "SQLite cannot open a database in memory");
+    s.db = std::move(*memory);
+}
+
+void damage_found(store_self* self, const error& e) {
+    degrade(self, e.message);
+    open_again(self);
+    try_again(self);
 }
 
 void flush(store_self* self) {
     auto& s = self->state;
     s.flush_queued = false;
     if (s.waiting.empty()) return;
-    auto writes = std::exchange(s.waiting, {});
-    bool written = false;
-    if (s.backlog->empty() && !s.waits_for_file) {
-        std::vector<record> all;
-        for (const auto& w : writes) all.insert(all.end(), w.records->begin(), w.records->end());
-        auto done = s.db->apply(all);
-        written = done.ok();
-        if (written) {
-            ++s.commits;
-            s.records_written += all.size();
-        } else {
-            report(self, true, done.error().message);
-            try_again(self);
-        }
-    }
-    for (const auto& w : writes) {
-        store_ack ack{w.ticket, s.file.empty() ? saved::deferred : saved::durable};
-        if (!written) ack.how = s.backlog->add(*w.records) ? saved::deferred : saved::refused;
-        self->send(w.owner, ack);
+    const auto writes = std::exchange(s.waiting, {});
+    std::vector<store_writer::rows> rows;
+    for (const auto& w : writes) rows.push_back(w.records);
+    const bool was_degraded = s.writer->degraded();
+    const auto how = s.writer->commit(rows, disk_of(s));
+    if (s.writer->degraded() && s.db->damaged()) open_again(self);
+    if (!was_degraded && s.writer->degraded()) try_again(self);
+    report(self);
+    for (std::size_t i = 0; i < writes.size(); ++i) {
+        const bool in_memory = how[i] == saved::durable && s.file.empty();
+        self->send(writes[i].owner, store_ack{writes[i].ticket, in_memory ? saved::deferred : how[i]});
     }
 }
 
@@ -83,15 +108,11 @@ void retry(store_self* self) {
         s.db = std::move(*opened);
         s.waits_for_file = false;
     }
-    if (const auto n = s.backlog->size(); n > 0) {
-        if (auto done = s.backlog->write_to(*s.db); !done) {
-            s.reason = done.error().message;
-            return try_again(self);
-        }
-        ++s.commits;
-        s.records_written += n;
+    if (!s.writer->retry(disk_of(s))) {
+        if (s.db->damaged()) open_again(self);
+        return try_again(self);
     }
-    report(self, false, {});
+    report(self);
 }
 
 void fire_fault(store_state& s) {
@@ -109,10 +130,10 @@ template <class T, class R> caf::result<std::shared_ptr<const T>> boxed(result<R
 caf::behavior store_actor(store_self* self, store_options options, caf::actor listener) {
     self->state.listener = std::move(listener);
     self->set_exception_handler([](std::exception_ptr&) -> caf::error { return caf::sec::runtime_error; });
-    self->state.backlog = options.backlog;
+    self->state.writer.emplace(options.backlog);
     open_database(self, options);
-    if (!self->state.backlog->empty() && !self->state.waits_for_file) {  // an incarnation died while the disk was full
-        report(self, true, "records wait for the disk");
+    if (!options.backlog->empty() && !self->state.waits_for_file) {  // an incarnation died while the disk was full
+        degrade(self, "records wait for the disk");
         self->send(self, store_retry{});
     }
     return {
@@ -126,13 +147,16 @@ caf::behavior store_actor(store_self* self, store_options options, caf::actor li
         [self](store_retry) { retry(self); },
         [self](const store_load& q) -> caf::result<session_ptr> {
             flush(self);
-            auto r = self->state.backlog->load(*self->state.db, q.session);
-            if (!r) return make_caf_error(r.error());
+            auto r = self->state.writer->backlog().load(*self->state.db, q.session);
+            if (!r) {
+                if (self->state.db->damaged()) damage_found(self, r.error());
+                return make_caf_error(r.error());
+            }
             return *r ? std::make_shared<const stored_session>(std::move(**r)) : session_ptr();
         },
         [self](const store_list& q) -> caf::result<page_ptr> {
             flush(self);
-            return boxed<session_page>(self->state.backlog->list(*self->state.db, q.limit, q.after, q.search));
+            return boxed<session_page>(self->state.writer->backlog().list(*self->state.db, q.limit, q.after, q.search));
         },
         [self](store_unfinished) -> caf::result<names_ptr> {
             flush(self);
@@ -140,10 +164,10 @@ caf::behavior store_actor(store_self* self, store_options options, caf::actor li
         },
         [self](const actor_fault& f) { self->state.fault_after = f.after; },
         [self](state_atom) {
-            const auto& s = self->state;
+            const auto& w = *self->state.writer;
             return fmt::format(
                 R"({{"commits":{},"records":{},"backlog":{},"backlog_bytes":{},"degraded":{},"mailbox":{}}})",
-                s.commits, s.records_written, s.backlog->size(), s.backlog->bytes(), s.degraded,
+                w.commits(), w.records_written(), w.backlog().size(), w.backlog().bytes(), w.degraded(),
                 self->mailbox().size());
         },
     };

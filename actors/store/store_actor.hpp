@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "actors/store/backlog.hpp"
 #include "actors/store/database.hpp"
 #include "actors/store/store_messages.hpp"
+#include "actors/store/store_writer.hpp"
 
 namespace troupe::actors {
 
@@ -26,13 +28,11 @@ struct store_state {
     std::unique_ptr<database> db;
     caf::actor listener;               ///< gets persistence_state
     std::vector<store_write> waiting;  ///< of this transaction
-    std::shared_ptr<store_backlog> backlog;
+    std::optional<store_writer> writer;
     std::string file;             ///< empty: in memory for good
     bool waits_for_file = false;  ///< it could not be opened yet
     bool flush_queued = false;
-    bool degraded = false;
-    std::string reason;
-    std::uint64_t commits = 0, records_written = 0;
+    bool told_degraded = false;
     std::int64_t fault_after = -1;
 };
 

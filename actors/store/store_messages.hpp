@@ -10,6 +10,7 @@
 #include <caf/allowed_unsafe_message_type.hpp>
 
 #include "actors/store/records.hpp"
+#include "actors/store/store_writer.hpp"
 #include "core/ports.hpp"
 
 namespace troupe::actors {
@@ -20,11 +21,6 @@ struct store_write {
     std::uint64_t ticket = 0;
     std::shared_ptr<const std::vector<record>> records;
     caf::actor owner;
-};
-enum class saved : std::uint8_t {
-    durable,   ///< committed
-    deferred,  ///< persistence is degraded: kept in memory and tried again
-    refused,   ///< the backlog is full: not kept
 };
 struct store_ack {
     std::uint64_t ticket = 0;

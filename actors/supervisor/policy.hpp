@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -69,6 +70,28 @@ class stall_watch {
  private:
     steady_time since_{};
     std::uint64_t last_ = 0;
+};
+
+/// When an executor without work is put to sleep.
+class idle_watch {
+ public:
+    /// unload_after: of idle time; 0: never.
+    explicit idle_watch(std::chrono::seconds unload_after) : unload_after_(unload_after) {}
+    void work(bool idle, steady_time now) {
+        idle_ = idle;
+        since_ = now;
+    }
+    bool idle() const { return idle_; }
+    /// nullopt: not as things are.
+    std::optional<steady_time> due() const {
+        if (!idle_ || unload_after_.count() == 0) return std::nullopt;
+        return since_ + unload_after_;
+    }
+
+ private:
+    std::chrono::seconds unload_after_;
+    bool idle_ = true;
+    steady_time since_{};
 };
 
 }  // namespace troupe::actors

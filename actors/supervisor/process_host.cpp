@@ -26,6 +26,7 @@
 #include <caf/io/middleman_actor.hpp>
 
 #include "actors/executor/parent_line.hpp"
+#include "actors/supervisor/predecessor.hpp"
 #include "actors/supervisor/supervisor.hpp"
 #include "core/check.hpp"
 #include "core/log.hpp"
@@ -115,10 +116,10 @@ class spawn_setup {
 
 class process_host final : public child_host {
  public:
-    process_host(
-        caf::actor_system& system, executor_arguments arguments, std::string program, std::vector<std::string> words)
-        : system_(system), arguments_(std::move(arguments)), program_(std::move(program)), words_(std::move(words)),
-          wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    process_host(caf::actor_system& system, executor_arguments arguments, std::string record, std::string program,
+        std::vector<std::string> words)
+        : system_(system), arguments_(std::move(arguments)), record_(std::move(record)), program_(std::move(program)),
+          words_(std::move(words)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
         CHECK(wake_.get() >= 0);
         thread_ = std::thread([this] { loop(); });
     }
@@ -194,6 +195,7 @@ class process_host final : public child_host {
         ::kill(child_->pid, SIGKILL);
         siginfo_t status{};
         waitid(P_PID, static_cast<id_t>(child_->pid), &status, WEXITED);
+        forget_child(record_);
     }
 
     bool run_commands() {
@@ -220,6 +222,7 @@ class process_host final : public child_host {
 
     void start(const command_item& c) {
         CHECK(!child_, "one executor at a time");
+        if (auto free = end_predecessor(record_, predecessor_deadline); !free) return refuse(c, free.error());
         int pair[2] = {-1, -1};
         int failed = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0 ? 0 : errno;
         child fresh{.epoch = c.epoch, .socket = descriptor(pair[0]), .oom_kills_before = oom_kills()};
@@ -235,16 +238,18 @@ class process_host final : public child_host {
             const descriptor socket = above_targets(theirs.get()), page = above_targets(c.page->fd());
             failed = spawn_setup(socket.get(), page.get()).spawn(fresh.pid, program_, std::move(words));
         }
-        if (failed != 0) {
-            sink_->send({.epoch = c.epoch,
-                .kind = child_event_kind::failed,
-                .err = fail(errc::not_ready, "cannot start " + program_ + ": " + std::strerror(failed))});
-            return sink_->send({.epoch = c.epoch, .kind = child_event_kind::gone, .exit = {.code = 1}});
-        }
+        if (failed != 0)
+            return refuse(c, fail(errc::not_ready, "cannot start " + program_ + ": " + std::strerror(failed)));
+        if (!record_.empty()) record_child(record_, fresh.pid);
         fresh.pidfd = descriptor(static_cast<int>(syscall(SYS_pidfd_open, fresh.pid, 0)));
         CHECK(fresh.pidfd.get() >= 0, "Linux 5.3 or newer");
         child_.emplace(std::move(fresh));
         write_all(child_->socket.get(), encode_line({.event = "start", .cookie = c.cookie, .epoch = c.epoch}));
+    }
+
+    void refuse(const command_item& c, const error& why) {
+        sink_->send({.epoch = c.epoch, .kind = child_event_kind::failed, .err = why});
+        sink_->send({.epoch = c.epoch, .kind = child_event_kind::gone, .exit = {.code = 1}});
     }
 
     /// Reads what is there. At its end of file the child is as good as dead; it is made sure of.
@@ -306,12 +311,13 @@ class process_host final : public child_host {
         const std::uint64_t epoch = child_->epoch;
         const std::int32_t pid = child_->pid;
         child_.reset();
+        forget_child(record_);
         sink_->send({.epoch = epoch, .kind = child_event_kind::gone, .exit = e, .pid = pid});
     }
 
     caf::actor_system& system_;
     const executor_arguments arguments_;
-    const std::string program_;
+    const std::string record_, program_;
     const std::vector<std::string> words_;
     std::shared_ptr<event_sink> sink_ = std::make_shared<event_sink>();
     std::shared_ptr<shared_page> page_;
@@ -325,8 +331,9 @@ class process_host final : public child_host {
 }  // namespace
 
 std::unique_ptr<child_host> make_process_host(caf::actor_system& system, executor_arguments arguments,
-    std::string program, std::vector<std::string> program_words) {
-    return std::make_unique<process_host>(system, std::move(arguments), std::move(program), std::move(program_words));
+    std::string record, std::string program, std::vector<std::string> program_words) {
+    return std::make_unique<process_host>(
+        system, std::move(arguments), std::move(record), std::move(program), std::move(program_words));
 }
 
 }  // namespace troupe::actors

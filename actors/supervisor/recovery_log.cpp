@@ -15,12 +15,20 @@ std::int64_t nanoseconds(steady_time t) {
 
 void recovery_log::gone(const std::string& reason, steady_time now, const progress_page* page) {
     if (under_way_) return;
-    if (!log_.empty() && page != nullptr) log_.back().first_row = page->first_row_ns.load(std::memory_order_acquire);
+    if (!log_.empty() && page != nullptr && !settled_)
+        log_.back().first_row = page->first_row_ns.load(std::memory_order_acquire);
     recovery next{.reason = reason, .noticed = nanoseconds(now)};
     if (page != nullptr) next.fired = page->fired_ns.load(std::memory_order_acquire);
     log_.push_back(std::move(next));
     if (log_.size() > limits::supervisor_events_kept) log_.pop_front();
     under_way_ = true;
+    settled_ = false;
+}
+
+void recovery_log::asleep(const progress_page* page) {
+    if (log_.empty() || under_way_ || settled_ || page == nullptr) return;
+    log_.back().first_row = page->first_row_ns.load(std::memory_order_acquire);
+    settled_ = true;
 }
 
 void recovery_log::launched(std::uint64_t epoch, steady_time now) {
@@ -43,7 +51,7 @@ void recovery_log::ready(steady_time now, const progress_page* page) {
 boost::json::array recovery_log::json(const progress_page* page) const {
     boost::json::array list;
     for (const auto& r : log_) {
-        const bool newest = &r == &log_.back() && !under_way_ && page != nullptr;
+        const bool newest = &r == &log_.back() && !under_way_ && !settled_ && page != nullptr;
         const auto first = newest ? page->first_row_ns.load(std::memory_order_acquire) : r.first_row;
         list.push_back(boost::json::object{{"epoch", r.epoch}, {"reason", r.reason}, {"fired_us", r.fired / 1000},
             {"noticed_us", r.noticed / 1000}, {"launched_us", r.launched / 1000}, {"loading_us", r.loading / 1000},

@@ -32,12 +32,14 @@ class recovery_log {
     void gone(const std::string& reason, steady_time now, const progress_page* page);
     void launched(std::uint64_t epoch, steady_time now);
     void ready(steady_time now, const progress_page* page);
+    /// The executor is put to sleep: what its page says from now on is about another one.
+    void asleep(const progress_page* page);
     /// Oldest first, moments in microseconds; the page is that of the newest executor.
     boost::json::array json(const progress_page* page) const;
 
  private:
     std::deque<recovery> log_;
-    bool under_way_ = false;
+    bool under_way_ = false, settled_ = false;
 };
 
 }  // namespace troupe::actors

@@ -30,7 +30,7 @@ void event_log::add(std::string event, std::uint64_t epoch, std::string detail) 
 std::string state_json(const health_report& health, const std::optional<executor_info>& info, const progress_page* page,
     const fault_book& faults, const event_log& log, const recovery_log& recoveries) {
     boost::json::object o{{"status", health.status}, {"epoch", health.epoch}, {"restarts", health.restarts},
-        {"last_fault", health.last_fault}, {"load_progress", health.load_progress}};
+        {"level", health.level}, {"last_fault", health.last_fault}, {"load_progress", health.load_progress}};
     boost::json::array reasons, armed, events;
     for (const auto& r : health.reasons) reasons.emplace_back(r);
     for (const auto& f : faults.armed()) armed.push_back(boost::json::object{{"kind", f.kind}, {"times", f.times}});

@@ -16,7 +16,8 @@ namespace troupe::actors {
 
 struct supervisor_event {
     std::int64_t time = 0;  ///< Unix ms
-    std::string event;      ///< starting, ready, fault, restarting, circuit_open, fault_armed, fault_fired, stopped
+    std::string event;      ///< starting, ready, fault, restarting, circuit_open, fault_armed, fault_fired,
+                            ///< degraded, restored, unloading, sleeping, warning, stopped
     std::uint64_t epoch = 0;
     std::string detail;
 };

@@ -1,37 +1,35 @@
-// The disk below the fake executors: images of tokens instead of numbers. Outlives them.
+// What survives everything: the rows of the store, applied as the database applies them; and a disk that fails for a
+// while.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "actors/plan.hpp"
+#include "actors/store/records.hpp"
+#include "core/result.hpp"
 
 namespace troupe::actors::sim {
 
-struct slot {
-    std::int32_t pos = -1;
-    token_id token = -1;
-};
-using block = std::vector<slot>;
+class fake_disk {
+ public:
+    bool failing = false;
 
-struct fake_image {
-    std::vector<token_id> tokens;
-    kv_image_info info;
-    std::map<std::pair<std::uint32_t, std::uint32_t>, block> blocks;  ///< by (index, group)
-    bool damaged = false;
-};
+    result<void> apply(std::span<const record> records);
+    /// As the store would load it, with `pending` records that wait for the disk applied on top.
+    std::optional<stored_session> load(const std::string& session, std::span<const record> pending) const;
+    std::vector<std::string> unfinished() const;
+    /// Tokens of an unfinished generation's journal; nullopt: no such row.
+    std::optional<std::int64_t> journaled(const std::string& generation) const;
+    bool has_message(const std::string& session, const std::string& message) const;
 
-struct fake_disk {
-    std::uint64_t room = 0;
-    std::map<std::string, fake_image> images;
-    std::vector<kv_image_info> list() const {
-        std::vector<kv_image_info> infos;
-        for (const auto& [file, image] : images) infos.push_back(image.info);
-        return infos;
-    }
+ private:
+    using sessions = std::map<std::string, stored_session>;
+    static void apply_to(sessions& s, const record& r);
+    static stored_generation* find(sessions& s, const std::string& generation);
+    sessions sessions_;
 };
 
 }  // namespace troupe::actors::sim

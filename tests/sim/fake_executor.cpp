@@ -33,7 +33,7 @@ bool fake_executor::run_op(const kv_op& op) {
     case kv_op_kind::commit_segment:
         if (segments_.count(op.to) || op.to >= info_.max_segments) fault("commit of a committed segment");
         if (commit_to_fail_ > 0 && --commit_to_fail_ == 0) return false;
-        if (std::uniform_real_distribution<>(0, 1)(random_) < commit_failure_) return false;
+        if (memory_short || std::uniform_real_distribution<>(0, 1)(random_) < commit_failure_) return false;
         segments_[op.to] = op.group;
         return true;
     case kv_op_kind::release_segment:
@@ -155,7 +155,10 @@ std::optional<plan_result> fake_executor::step() {
         }
         const bool known = static_cast<std::size_t>(row.pos + row.n) <= s.tokens.size();
         if (s.ended || cancelled_.count(row.seq)) continue;
-        if (void_rows > 0 && std::uniform_real_distribution<>(0, 1)(random_) < void_rows) continue;
+        if (void_rows > 0 && std::uniform_real_distribution<>(0, 1)(random_) < void_rows) {
+            s.ended = true;  // nor what would follow
+            continue;
+        }
         if (!known)
             fault("a row of tokens that nobody knows");
         else

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "actors/plan.hpp"
-#include "fake_disk.hpp"
+#include "image_store.hpp"
 
 namespace troupe::actors::sim {
 
@@ -35,10 +35,11 @@ std::vector<token_id> answer_of(const std::vector<token_id>& prompt, std::int64_
 
 class fake_executor {
  public:
-    /// disk: null if the info says that there is none.
-    fake_executor(executor_info info, std::mt19937_64& random, double commit_failure, fake_disk* disk = nullptr)
+    /// images: null if the info says that there is no disk tier.
+    fake_executor(
+        executor_info info, std::mt19937_64& random, double commit_failure, image_store* images = nullptr)
         : info_(std::move(info)), layout_(layout_of(info_)), random_(random), commit_failure_(commit_failure),
-          disk_(disk) {
+          images_(images) {
         for (const auto& g : layout_.groups) blocks_.emplace_back(info_.max_segments * g.blocks_per_segment);
     }
 
@@ -53,12 +54,13 @@ class fake_executor {
     std::size_t n_jobs() const { return jobs_.size(); }
     /// Finishes the oldest job.
     kv_job_result finish_job();
-    std::size_t committed_segments() const { return segments_.size(); }
     /// The n-th commit from now on fails, counted from 1.
     void fail_commit_number(int n) { commit_to_fail_ = n; }
+    std::size_t committed_segments() const { return segments_.size(); }
     std::size_t open_sequences() const { return sequences_.size(); }
 
     std::vector<std::string> faults;  ///< what the scheduler did wrong; empty is good
+    bool memory_short = false;        ///< no commit succeeds
     double void_rows = 0;             ///< chance that a row of a living sequence is left out
 
  private:
@@ -85,7 +87,7 @@ class fake_executor {
     std::mt19937_64& random_;
     double commit_failure_;
     int commit_to_fail_ = 0;
-    fake_disk* disk_;
+    image_store* images_;
     std::deque<kv_job> jobs_;
     std::deque<plan> queue_;
     std::set<sequence_id> cancelled_;

@@ -10,11 +10,11 @@ kv_job_result fake_executor::finish_job() {
     jobs_.pop_front();
     kv_job_result r{.epoch = info_.epoch, .id = job.id, .us = 1000};
     const auto tokens = unpack_ids(job.tokens);
-    if (!disk_) return fault("a job, but there is no disk"), r;
+    if (!images_) return fault("a job, but there is no disk"), r;
     for (const kv_part& part : job.parts) {
         const bool good = job.kind == kv_job_kind::save   ? save(job, part, tokens)
                           : job.kind == kv_job_kind::load ? load(part, tokens)
-                                                          : disk_->images.erase(part.file) == 1;
+                                                          : images_->images.erase(part.file) == 1;
         if (!good) {
             r.reason = "checksum";
             break;
@@ -48,14 +48,14 @@ bool fake_executor::save(const kv_job& job, const kv_part& part, const std::vect
         }
         image.blocks[{part.index[i], part.group[i]}] = *from;
     }
-    disk_->images[part.file] = std::move(image);
+    images_->images[part.file] = std::move(image);
     return true;
 }
 
 bool fake_executor::load(const kv_part& part, const std::vector<token_id>& tokens) {
-    const auto found = disk_->images.find(part.file);
-    if (found == disk_->images.end() || found->second.damaged) {
-        disk_->images.erase(part.file);
+    const auto found = images_->images.find(part.file);
+    if (found == images_->images.end() || found->second.damaged) {
+        images_->images.erase(part.file);
         return false;
     }
     const auto& held = found->second.tokens;

@@ -8,36 +8,65 @@
 namespace troupe::actors {
 namespace {
 
+using namespace std::chrono_literals;
+
 TEST(FairShare, ANewcomerStartsLevelWithTheLeastServed) {
     fair_share s;
-    s.enter("a");
-    s.enter("b");
-    s.charge("a", 1000);
-    s.charge("b", 400);
-    s.enter("c");
+    s.enter("a", "");
+    s.enter("b", "");
+    s.charge("a", "", 1000);
+    s.charge("b", "", 400);
+    s.enter("c", "");
     EXPECT_EQ(s.served("c"), 400);
+    EXPECT_LT(s.of("c", {}, {}).turn, 1u) << "and comes first among equals";
 }
 
 TEST(FairShare, WaitingSavesUpNothingAndLeavingForgivesNothing) {
     fair_share s;
-    s.enter("a");
-    s.charge("a", 900);
-    s.leave("a");
-    s.enter("b");
-    s.charge("b", 100);
-    s.enter("a");
+    s.enter("a", "");
+    s.charge("a", "", 900);
+    s.leave("a", "");
+    s.enter("b", "");
+    s.charge("b", "", 100);
+    s.enter("a", "");
     EXPECT_EQ(s.served("a"), 900);
-    s.leave("b");
-    s.charge("a", 5000);
-    s.enter("b");
+    s.leave("b", "");
+    s.charge("a", "", 5000);
+    s.enter("b", "");
     EXPECT_EQ(s.served("b"), 5900);
 }
 
-TEST(FairShare, IdleClientsAreForgottenSoThatTheMapStaysSmall) {
+TEST(FairShare, SessionsOfAClientAreAccountsToo) {
+    fair_share s;
+    s.enter("a", "long");
+    s.charge("a", "long", 700);
+    s.enter("a", "short");
+    s.charge("a", "short", 50);
+    EXPECT_EQ(s.served("a"), 750);
+    EXPECT_EQ(s.served("a", "long"), 700);
+    EXPECT_EQ(s.served("a", "short"), 750) << "it entered level";
+}
+
+TEST(FairShare, WhoWaitsWithNothingRunningGainsOnTheOthers) {
+    fair_share s;
+    const steady_time start = steady_time{} + 1h;
+    for (const char* who : {"starved", "busy", "fresh"}) s.enter(who, "");
+    s.charge("starved", "", 10'000);
+    s.begin("busy", "");
+    const auto level = [&](const char* who, steady_time since, steady_time now) { return s.of(who, since, now).level; };
+    EXPECT_GT(level("starved", start, start), level("fresh", start, start));
+    EXPECT_LT(level("starved", start, start + 60s), level("fresh", start + 59s, start + 60s));
+    EXPECT_EQ(level("busy", start, start + 60s), 0) << "it is being served";
+    s.end("busy", "", start + 60s);
+    EXPECT_EQ(level("busy", start, start + 60s), 0) << "and was until now";
+    EXPECT_LT(level("busy", start, start + 61s), 0);
+}
+
+TEST(FairShare, IdleAccountsAreForgottenSoThatTheMapStaysSmall) {
     fair_share s;
     for (int i = 0; i < 5000; ++i) {
-        s.enter("client" + std::to_string(i));
-        s.leave("client" + std::to_string(i));
+        s.enter("client" + std::to_string(i), "");
+        s.leave("client" + std::to_string(i), "");
     }
     EXPECT_LE(s.n_known(), 1024u);
 }

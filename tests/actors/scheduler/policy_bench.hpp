@@ -119,7 +119,7 @@ struct policy_bench {
         }
     }
 
-    sim::fake_disk disk;
+    sim::image_store disk;
     std::mt19937_64 random{1};
     steady_time now = steady_time{} + 1h;
     scheduler_policy policy;

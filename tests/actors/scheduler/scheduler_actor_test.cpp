@@ -275,6 +275,72 @@ TEST_F(SchedulerActor, NothingTicksWhenIdle) {
     EXPECT_EQ(woken, 0u);
 }
 
+TEST_F(SchedulerActor, TellsWhoFollowsWhenThereIsWork) {
+    auto told = std::make_shared<std::string>();
+    const auto follower = spawn([told](caf::event_based_actor*) -> caf::behavior {
+        return {[told](const work_state& w) { *told += w.idle ? 'i' : 'w'; }};
+    });
+    caf::anon_send(scheduler_, activity_atom::value, follower);
+    run();
+    EXPECT_EQ(*told, "i");
+    submit(1);
+    EXPECT_EQ(*told, "iw") << "also when nobody can compute it yet";
+    up();
+    answer();
+    answer(7);
+    answer(8);
+    answer(9, true);
+    while (!box->plans.empty()) answer();
+    EXPECT_EQ(*told, "iwi");
+}
+
+TEST_F(SchedulerActor, AnExecutorPutToSleepIsNoDeath) {
+    up();
+    caf::anon_send(scheduler_, executor_down{1, "unloaded", 0});
+    const auto e = submit(1);
+    EXPECT_EQ(e->heard.front(), "accepted");
+    EXPECT_TRUE(box->plans.empty()) << "it waits";
+    EXPECT_NE(ask<std::string>(scheduler_, state_atom::value).find("\"executor_deaths\":0"), std::string::npos);
+    up(2);
+    answer();
+    answer(7);
+    EXPECT_EQ(e->tokens, std::vector<token_id>{7});
+}
+
+TEST_F(SchedulerActor, AnOperatorsUnloadEndsWhatWaitsAndRuns) {
+    up();
+    const auto runs = submit(1), waits = submit(2);
+    answer();
+    answer(7);
+    EXPECT_TRUE(ask<bool>(scheduler_, unload_atom::value));
+    for (const auto& e : {runs, waits}) {
+        EXPECT_EQ(e->heard.back(), "finished");
+        EXPECT_EQ(e->end.why, finish::failed);
+        EXPECT_EQ(e->end.err.code, errc::not_ready);
+    }
+    EXPECT_EQ(runs->tokens, std::vector<token_id>{7}) << "what was made is kept";
+    caf::anon_send(scheduler_, executor_down{1, "unloaded", 0});
+    run();
+    EXPECT_EQ(submit(3)->heard.front(), "accepted") << "the next request is taken";
+}
+
+TEST_F(SchedulerActor, ADegradedEngineSendsOnePlanAtATimeAndSmallOnes) {
+    up();
+    caf::anon_send(scheduler_, step_bounds{1, 1, 8});
+    const auto e = submit(1);
+    answer();
+    for (int sent = 0; sent < 20; sent += 8) {
+        ASSERT_EQ(box->plans.size(), 1u);
+        EXPECT_EQ(box->plans[0].rows.at(0).n, std::min(8, 20 - sent));
+        answer(7);
+    }
+    EXPECT_EQ(e->tokens, std::vector<token_id>{7});
+    EXPECT_EQ(box->plans.size(), 1u) << "nothing is sent ahead";
+    caf::anon_send(scheduler_, step_bounds{});
+    run();
+    EXPECT_EQ(box->plans.size(), 2u);
+}
+
 TEST_F(SchedulerActor, StateAndCompactAnswerJsonAndDrainCloses) {
     up();
     submit(1);

@@ -151,6 +151,30 @@ TEST_F(CompleteTest, DrainWaitsForWhatRunsAndRefusesTheRest) {
     EXPECT_EQ(client->kinds(), "dD");
 }
 
+TEST_F(CompleteTest, BeforeAStopOnlyTheAnswersNobodyCanGoOnWithAreWaitedFor) {
+    const auto s = create();
+    ASSERT_TRUE(say(s, "u1", "Hi").ok());
+    bool idle = false, ended = false;
+    caf::anon_send(gateway, gateway_drain{[&] { ended = true; }, false});
+    run();
+    EXPECT_TRUE(ended) << "this one is in the journal";
+    caf::anon_send(gateway, gateway_drain{[&] { idle = true; }});
+    run();
+    EXPECT_FALSE(idle);
+    finish_with(finish::stop);
+    EXPECT_TRUE(idle);
+}
+
+TEST_F(CompleteTest, BeforeAStopAnAnswerWithoutASessionMayEnd) {
+    ASSERT_TRUE(complete(chat("Hi")).ok());
+    bool ended = false;
+    caf::anon_send(gateway, gateway_drain{[&] { ended = true; }, false});
+    run();
+    EXPECT_FALSE(ended);
+    finish_with(finish::stop);
+    EXPECT_TRUE(ended);
+}
+
 TEST_F(CompleteTest, AnEmbeddingIsAPromptWithoutAnAnswer) {
     completion_request r;
     r.what = completion_request::kind::embedding;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "actors/session/delivered_text.hpp"
+
 namespace troupe::actors {
 namespace {
 
@@ -67,6 +69,38 @@ TEST(EventLog, AfterARestartNumbersJumpForwardAndNothingOldIsCovered) {
     EXPECT_FALSE(log.wants_reservation());
     while (!log.wants_reservation()) log.append("s", delta("x"));
     EXPECT_EQ(log.last(), 8192 - limits::seq_reservation / 2 + 1);
+}
+
+TEST(EventLog, OfAStoredSessionWithMessagesCoversNothing) {
+    stored_session s;
+    EXPECT_TRUE(log_of_stored(s).covers(0)) << "nothing was ever said";
+    s.messages.emplace_back();
+    EXPECT_FALSE(log_of_stored(s).covers(0)) << "it died before the numbers of its first events were reserved";
+    s.seq_reserved = 4096;
+    EXPECT_EQ(log_of_stored(s).last(), 4096u);
+    EXPECT_TRUE(log_of_stored(s).exhausted());
+}
+
+TEST(EventLog, BrokenOffItCoversNothingAndGoesOn) {
+    event_log log;
+    for (int i = 0; i < 3; ++i) log.append("s", delta("x"));
+    log.break_off();
+    for (std::uint64_t from = 0; from <= 3; ++from) EXPECT_FALSE(log.covers(from)) << "something may be missing";
+    EXPECT_TRUE(log.covers(log.last())) << "what a snapshot is given";
+    EXPECT_EQ(log.append("s", delta("y"))->seq, 5u);
+}
+
+TEST(DeliveredText, CutsOffWhatASessionSaysAgain) {
+    delivered_text d;
+    const auto rest = [&](const std::string& message, std::uint64_t offset, std::string text) {
+        event_payload e = delta_event{message, offset, std::move(text)};
+        return d.trim(e) ? std::string("nothing") : std::get<delta_event>(e).text;
+    };
+    EXPECT_EQ(rest("a", 0, "one "), "one ");
+    EXPECT_EQ(rest("a", 4, "two "), "two ");
+    EXPECT_EQ(rest("a", 0, "one two "), "nothing") << "it was restarted";
+    EXPECT_EQ(rest("a", 0, "one two three"), "three");
+    EXPECT_EQ(rest("b", 0, "one "), "one ") << "another answer";
 }
 
 }  // namespace

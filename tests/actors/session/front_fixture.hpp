@@ -13,6 +13,7 @@
 #include <caf/stateful_actor.hpp>
 #include <unistd.h>
 
+#include "actors/compactor/compactor_actor.hpp"
 #include "actors/gateway/gateway_actor.hpp"
 #include "actors/store/store_actor.hpp"
 #include "actors/tokenizer/tokenizer_actor.hpp"
@@ -71,6 +72,7 @@ inline caf::behavior fake_scheduler(caf::event_based_actor*, std::shared_ptr<fak
             return true;
         },
         [s](cancel_atom, generation_id id) { s->cancelled.push_back(id); },
+        [](compactor_atom, const caf::actor&) {},
         [s](stop_at_atom, generation_id id, std::int64_t n) { s->stopped_at.emplace_back(id, n); },
     };
 }
@@ -122,6 +124,10 @@ class front_test : public actor_test {
         g.spawn_store = [this, held, content](caf::actor listener) {
             return store = held ? spawn(held_store, held, content)
                                 : spawn(store_actor, store_options{(dir / "troupe.db").string(), {}}, listener);
+        };
+        g.spawn_compactor = [this] {
+            ++compactors;
+            return compactor = own(spawn_compactor(system, fake, std::chrono::seconds(60)));
         };
         gateway = spawn(gateway_actor, std::move(g));
         caf::anon_send(gateway, gateway_tokenizer{[this] { return spawn(tokenizer_actor, tools); }});
@@ -194,7 +200,8 @@ class front_test : public actor_test {
     std::shared_ptr<const text_tools> tools;
     std::shared_ptr<fake_scheduler_state> scheduler_state;
     std::map<generation_id, std::size_t> n_told;
-    caf::actor gateway, store, fake;
+    caf::actor gateway, store, fake, compactor;
+    int compactors = 0;
 };
 
 }  // namespace troupe::test

@@ -150,6 +150,41 @@ TEST_F(RecoveryTest, AStoreThatDiesIsReplacedAndGetsTheWritesAgain) {
     EXPECT_EQ(snapshot_of(s)->messages[1].content, "abcde");
 }
 
+TEST_F(RecoveryTest, ACompactorThatDiesIsReplacedAndNobodyElseNotices) {
+    const auto s = interrupted();
+    const auto c = follow(s, 0);
+    const int before_it = compactors;
+    EXPECT_TRUE(ask<bool>(gateway, std::string("compactor"), actor_fault{"crash", 0}));
+    caf::anon_send(compactor, kv_usage{});
+    run();
+    EXPECT_EQ(compactors, before_it + 1);
+    EXPECT_NE(ask<std::string>(gateway, state_atom::value).find("\"compactor\":1"), std::string::npos);
+    tokens("d");
+    finish_with(finish::stop);
+    EXPECT_EQ(c->text(), "abcd");
+    EXPECT_EQ(ask_error<bool>(gateway, std::string("moon"), actor_fault{"crash", 0}).code, errc::invalid_request);
+}
+
+TEST_F(RecoveryTest, WhoComesLaterHearsWhatIsNotAsItShouldBe) {
+    start();
+    model_ready();
+    const auto early = std::make_shared<recording_client>(), late = std::make_shared<recording_client>();
+    caf::anon_send(gateway, health_subscription{early});
+    caf::anon_send(gateway, health_broadcast{true, "small_batch", "why"});
+    caf::anon_send(gateway, persistence_state{true, "the disk is full"});
+    caf::anon_send(gateway, health_subscription{late});
+    run();
+    EXPECT_EQ(early->kinds(), "--");
+    EXPECT_EQ(late->kinds(), "--");
+    caf::anon_send(gateway, health_broadcast{false, "ok", ""});
+    run();
+    EXPECT_EQ(late->kinds(), "---") << "the disk is still full";
+    EXPECT_EQ(late->last<degraded_event>().level, "persistence");
+    caf::anon_send(gateway, persistence_state{false, ""});
+    run();
+    EXPECT_EQ(late->kinds(), "---+");
+}
+
 TEST_F(RecoveryTest, ADiskThatRefusesDegradesAndIsCaughtUpLater) {
     const auto s = interrupted();
     const auto c = follow(s, 0);

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -51,6 +52,14 @@ void fill(database& d) {
         append_tokens{"gen_1", 2, {12}, 8.25f}};
     const auto r = d.apply(records);
     ASSERT_TRUE(r.ok()) << r.error().message;
+}
+
+/// Another connection's commit: what the others have in memory is read again.
+void forget_cached_pages(const fs::path& file) {
+    sqlite3* other = nullptr;
+    ASSERT_EQ(sqlite3_open(file.c_str(), &other), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(other, "CREATE TABLE other(x)", nullptr, nullptr, nullptr), SQLITE_OK);
+    sqlite3_close(other);
 }
 
 TEST_F(DatabaseTest, WhatWasWrittenIsThereAfterReopening) {
@@ -215,6 +224,52 @@ TEST_F(DatabaseTest, TheDirectoryBelongsToOneEngine) {
     EXPECT_TRUE(data_lock::take(dir_ / "data").ok());
     std::ofstream(dir_ / "plain") << "x";
     EXPECT_EQ(data_lock::take(dir_ / "plain").error().code, errc::io);
+}
+
+TEST_F(DatabaseTest, AFileOfANewerSchemaIsRefusedAndLeftAsItIs) {
+    fill(*open());
+    const auto file = dir_ / "troupe.db";
+    sqlite3* raw = nullptr;
+    ASSERT_EQ(sqlite3_open(file.c_str(), &raw), SQLITE_OK);
+    ASSERT_EQ(sqlite3_exec(raw, "PRAGMA journal_mode=DELETE; PRAGMA user_version=99; CREATE TABLE more(x)", nullptr,
+                  nullptr, nullptr),
+        SQLITE_OK);
+    sqlite3_close(raw);
+    std::ifstream before(file, std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(before)), {});
+    const auto d = database::open(file);
+    ASSERT_FALSE(d.ok());
+    EXPECT_EQ(d.error().code, errc::io);
+    EXPECT_NE(d.error().message.find("newer Troupe (schema 99"), std::string::npos) << d.error().message;
+    std::ifstream after(file, std::ios::binary);
+    EXPECT_EQ(std::string((std::istreambuf_iterator<char>(after)), {}), bytes);
+    for (const auto& f : fs::directory_iterator(dir_)) EXPECT_EQ(f.path().string().find("damaged"), std::string::npos);
+}
+
+TEST_F(DatabaseTest, DamageFoundInUseIsToldApart) {
+    auto d = open();
+    std::vector<record> records{put_session{view("ses_1", 1), "", 0}};
+    for (int i = 0; i < 200; ++i)
+        records.emplace_back(put_message{"ses_1", message("m" + std::to_string(i), "", std::string(500, 'y'))});
+    ASSERT_TRUE(d->apply(records).ok());
+    EXPECT_FALSE(d->damaged());
+    d.reset();  // everything is in the file now
+    d = open();
+    const auto file = dir_ / "troupe.db";
+    forget_cached_pages(file);
+    {
+        std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
+        f.seekp(4096);
+        const std::string junk(fs::file_size(file) - 4096, '\x5a');
+        f.write(junk.data(), static_cast<std::streamsize>(junk.size()));
+    }
+    ASSERT_FALSE(d->load("ses_1").ok());
+    EXPECT_TRUE(d->damaged());
+    d.reset();
+    auto fresh = database::open(file, true);
+    ASSERT_TRUE(fresh.ok());
+    EXPECT_NE((*fresh)->notice().find("damaged"), std::string::npos);
+    EXPECT_TRUE((*fresh)->list(10, "", "")->sessions.empty());
 }
 
 TEST_F(DatabaseTest, AFileOfTheFirstSchemaIsBroughtUpToDate) {

@@ -1,9 +1,12 @@
 // Group commit and the order of acknowledgements.
 #include "actors/store/store_actor.hpp"
 
+#include <csignal>
 #include <filesystem>
+#include <fstream>
 
 #include <sqlite3.h>
+#include <sys/resource.h>
 
 #include "core/limits.hpp"
 #include "tests/support/actor_fixture.hpp"
@@ -13,8 +16,10 @@ namespace {
 
 class StoreActorTest : public test::actor_test {
  protected:
-    static caf::behavior collector(caf::event_based_actor*, std::shared_ptr<std::vector<store_ack>> acks) {
-        return {[acks](const store_ack& a) { acks->push_back(a); }, [](const persistence_state&) {}};
+    static caf::behavior collector(
+        caf::event_based_actor*, std::shared_ptr<std::vector<store_ack>> acks, std::shared_ptr<std::string> why) {
+        return {
+            [acks](const store_ack& a) { acks->push_back(a); }, [why](const persistence_state& p) { *why = p.reason; }};
     }
     store_write write(std::uint64_t ticket, std::int64_t pos) {
         auto records =
@@ -22,7 +27,9 @@ class StoreActorTest : public test::actor_test {
         return {ticket, records, owner};
     }
     std::shared_ptr<std::vector<store_ack>> acks = std::make_shared<std::vector<store_ack>>();
-    caf::actor owner = spawn(collector, acks);
+    std::shared_ptr<std::string> why = std::make_shared<std::string>();
+    const std::string& degraded_because() const { return *why; }
+    caf::actor owner = spawn(collector, acks, why);
     caf::actor store = spawn(store_actor, store_options{{}, "a test"}, owner);
 };
 
@@ -129,6 +136,91 @@ TEST_F(StuckDisk, TheBacklogOutlivesTheActorAndIsWrittenWhenTheDiskIsBack) {
     EXPECT_TRUE(options.backlog->empty());
     EXPECT_EQ(messages("ses_new"), std::vector<std::string>{"first"});
     EXPECT_EQ(messages("ses_old"), std::vector<std::string>{"before"});
+}
+
+/// The kernel refuses what lies beyond a limit: SQLite sees a write that fails, as on a full disk.
+class disk_limit {
+ public:
+    explicit disk_limit(std::uint64_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+        getrlimit(RLIMIT_FSIZE, &before_);
+        const rlimit full{bytes, before_.rlim_max};
+        setrlimit(RLIMIT_FSIZE, &full);
+    }
+    ~disk_limit() {
+        setrlimit(RLIMIT_FSIZE, &before_);
+        std::signal(SIGXFSZ, handler_);
+    }
+
+ private:
+    void (*handler_)(int);
+    rlimit before_{};
+};
+
+TEST_F(StuckDisk, AFullDiskHealsWhenThereIsRoom) {
+    const std::string large(200'000, 'z');
+    {
+        const disk_limit full(64 << 10);
+        put("ses_new", large, 2);
+        EXPECT_EQ(acks->back().how, saved::deferred);
+        EXPECT_EQ(messages("ses_new"), std::vector<std::string>{large}) << "it is served from memory";
+        EXPECT_NE(ask<std::string>(stuck, state_atom::value).find("\"degraded\":true"), std::string::npos);
+        advance(limits::store_retry_every * 3);
+        EXPECT_FALSE(options.backlog->empty());
+    }
+    advance(limits::store_retry_every * 2);
+    EXPECT_TRUE(options.backlog->empty());
+    EXPECT_NE(ask<std::string>(stuck, state_atom::value).find("\"degraded\":false"), std::string::npos);
+    kill(stuck);
+    stuck = spawn(store_actor, options, owner);
+    EXPECT_EQ(messages("ses_new"), std::vector<std::string>{large});
+    EXPECT_EQ(messages("ses_old"), std::vector<std::string>{"before"});
+}
+
+TEST_F(StuckDisk, AFileThatIsDamagedInUseIsSetAsideAndServingGoesOn) {
+    std::vector<record> many;
+    for (int i = 0; i < 100; ++i)
+        many.emplace_back(
+            put_message{"ses_old", {{"m" + std::to_string(i), "", "user", std::string(600, 'y'), 1, {}, {}}, {}}});
+    caf::anon_send(stuck, store_write{9, std::make_shared<const std::vector<record>>(many), owner});
+    run();
+    kill(stuck);
+    stuck = spawn(store_actor, options, owner);
+    run();
+    lock();  // another connection's commit: what the store has in memory is read again
+    ASSERT_EQ(sqlite3_exec(other, "CREATE TABLE other(x); COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
+    unlock();
+    {
+        std::fstream f(options.file, std::ios::in | std::ios::out | std::ios::binary);
+        f.seekp(4096);
+        const std::string junk(std::filesystem::file_size(options.file) - 4096, '\x5a');
+        f.write(junk.data(), static_cast<std::streamsize>(junk.size()));
+    }
+    put("ses_new", "first", 10);
+    EXPECT_EQ(acks->back().how, saved::deferred);
+    advance(limits::store_retry_every * 2);
+    EXPECT_TRUE(options.backlog->empty());
+    EXPECT_EQ(messages("ses_new"), std::vector<std::string>{"first"});
+    put("ses_new", "second", 11);
+    EXPECT_EQ(acks->back().how, saved::durable);
+    int aside = 0;
+    for (const auto& f : std::filesystem::directory_iterator(dir))
+        aside += f.path().extension().string().starts_with(".damaged-");
+    EXPECT_EQ(aside, 1) << "set aside, not deleted";
+}
+
+TEST_F(StuckDisk, AFileOfANewerTroupeIsLeftAloneWhileServingGoesOn) {
+    kill(stuck);
+    sqlite3* raw = nullptr;
+    ASSERT_EQ(sqlite3_open(options.file.c_str(), &raw), SQLITE_OK);
+    ASSERT_EQ(sqlite3_exec(raw, "PRAGMA user_version=99", nullptr, nullptr, nullptr), SQLITE_OK);
+    sqlite3_close(raw);
+    stuck = spawn(store_actor, options, owner);
+    put("ses_new", "first", 2);
+    EXPECT_EQ(acks->back().how, saved::deferred);
+    advance(limits::store_retry_every * 3);
+    EXPECT_FALSE(options.backlog->empty());
+    EXPECT_EQ(messages("ses_new"), std::vector<std::string>{"first"});
+    EXPECT_NE(degraded_because().find("newer Troupe"), std::string::npos) << degraded_because();
 }
 
 TEST_F(StuckDisk, AFileThatCannotBeOpenedIsTriedAgain) {

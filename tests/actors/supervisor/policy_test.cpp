@@ -87,12 +87,25 @@ TEST(progress, slow_is_not_stuck_and_idle_is_not_stuck) {
     EXPECT_EQ(w.observe(now += 1s, 300, true), 0s);
 }
 
+TEST(idle_watch, sleeps_only_after_a_pause) {
+    const steady_time now{1h};
+    idle_watch never(0s), w(30s);
+    never.work(true, now);
+    EXPECT_FALSE(never.due());
+    w.work(true, now);
+    EXPECT_EQ(w.due(), now + 30s);
+    w.work(false, now + 10s);
+    EXPECT_FALSE(w.due());
+    w.work(true, now + 20s);
+    EXPECT_EQ(w.due(), now + 50s);
+}
+
 TEST(health, says_what_is) {
     const auto status = [](health_facts f) { return describe(f).status; };
     EXPECT_EQ(status({.phase = executor_phase::loading}), "loading");
     EXPECT_EQ(status({.phase = executor_phase::up, .ever_ready = true}), "ok");
     EXPECT_EQ(status({.phase = executor_phase::up, .ever_ready = true, .answers = false}), "recovering");
-    EXPECT_EQ(status({.phase = executor_phase::up, .ever_ready = true, .device_lost = true}), "degraded");
+    EXPECT_EQ(status({.phase = executor_phase::up, .ever_ready = true, .strained = "why"}), "degraded");
     for (const auto phase : {executor_phase::loading, executor_phase::ending, executor_phase::waiting})
         EXPECT_EQ(status({.phase = phase, .ever_ready = true}), "recovering");
     EXPECT_EQ(status({.phase = executor_phase::down, .ever_ready = true}), "down");

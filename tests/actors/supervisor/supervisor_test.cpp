@@ -32,7 +32,7 @@ class fake_host final : public child_host {
         world_->calls.push_back("launch " + std::to_string(epoch));
         world_->cookie = std::move(cookie);
         for (auto* counter : {&world_->page.progress, &world_->page.plan_started, &world_->page.plans_done,
-                 &world_->page.steps_done, &world_->page.tick_ns})
+                 &world_->page.steps_done, &world_->page.tick_ns, &world_->page.kv_bytes})
             *counter = 0;
         world_->page.busy = world_->page.load_permille = 0;
     }
@@ -47,22 +47,37 @@ class fake_host final : public child_host {
 
 class supervisor_test : public test::actor_test {
  public:
-    void start(bool fault_injection = true) {
+    void start(bool fault_injection = true, std::chrono::seconds unload_after = 0s) {
         scheduler_actor = spawn([this]() -> caf::behavior {
-            return {[this](const executor_up& up) { heard.push_back("up " + std::to_string(up.info.epoch)); },
+            return {[this](activity_atom, const caf::actor&) {},
+                [this](const step_bounds& b) {
+                    heard.push_back("bounds " + std::to_string(b.run_ahead) + " " + std::to_string(b.max_rows));
+                },
+                [this](unload_atom) {
+                    heard.push_back("end all");
+                    return true;
+                },
+                [this](const executor_up& up) { heard.push_back("up " + std::to_string(up.info.epoch)); },
                 [this](const executor_down& d) {
                     heard.push_back(
                         "down " + std::to_string(d.epoch) + " " + d.reason + " plan " + std::to_string(d.plan_started));
                 },
                 [this](const fault_spec& f) { heard.push_back("watch " + f.request_contains); }};
         });
-        supervisor = own(spawn_supervisor(system, {.fault_injection = fault_injection},
+        supervisor = own(spawn_supervisor(system,
+            {.fault_injection = fault_injection,
+                .unload_after = unload_after,
+                .memory_of = [this](std::int64_t pid) { return pid == 101 ? executor_bytes : front_bytes; }},
             std::make_unique<fake_host>(world), scheduler_actor,
             {.first_start =
                     [this](result<executor_info> i) {
                         first.push_back(i ? "ready" : std::string(info(i.error().code).name));
                     },
-                .health_changed = [this](const health_report& r) { levels.push_back(r.status); }}));
+                .health_changed = [this](const health_report& r) { levels.push_back(r.status); },
+                .memory_trend =
+                    [this](const std::string& process, double, bool warning) {
+                        if (warning) leaks.push_back(process);
+                    }}));
         run();
     }
     void emit(child_event e) {
@@ -93,12 +108,18 @@ class supervisor_test : public test::actor_test {
         emit({.epoch = epoch, .kind = child_event_kind::door, .door = door});
     }
     void gone(std::uint64_t epoch, child_exit e) { emit({.epoch = epoch, .kind = child_event_kind::gone, .exit = e}); }
+    /// Lets much time pass at once: timers fire once.
+    void leap(caf::timespan t) {
+        scheduler().advance_time(t);
+        run();
+    }
     std::string last_call() const { return world->calls.empty() ? "" : world->calls.back(); }
     health_report health() { return ask<health_report>(supervisor, health_atom::value); }
 
     std::shared_ptr<fake_world> world = std::make_shared<fake_world>();
     caf::actor scheduler_actor, supervisor, executor;
-    std::vector<std::string> heard, first, levels, armed;
+    std::vector<std::string> heard, first, levels, armed, leaks;
+    std::uint64_t front_bytes = 100u << 20, executor_bytes = 100u << 20;
     bool answers = true;
 };
 
@@ -295,11 +316,11 @@ TEST_F(supervisor_test, rearms_faults_in_the_next_incarnation_as_often_as_is_lef
     EXPECT_TRUE(ask<bool>(supervisor, fault_spec{.kind = "crash", .times = 2, .request_contains = "poison"}));
     EXPECT_EQ(armed, std::vector<std::string>{"crash 2"});
     EXPECT_EQ(heard.back(), "watch poison");
-    emit({.epoch = 1, .kind = child_event_kind::fired, .fault = "crash"});
+    emit({.epoch = 1, .kind = child_event_kind::fired, .fault = "crash (watched)"});
     gone(1, {.signal = SIGSEGV});
     ready(2);
     EXPECT_EQ(armed.back(), "crash 1");
-    emit({.epoch = 2, .kind = child_event_kind::fired, .fault = "crash"});
+    emit({.epoch = 2, .kind = child_event_kind::fired, .fault = "crash (watched)"});
     gone(2, {.signal = SIGSEGV});
     advance(1s);
     ready(3);
@@ -349,6 +370,138 @@ TEST_F(supervisor_test, a_lost_device_shows_as_degraded_until_a_quiet_minute_has
     advance(62s);
     EXPECT_EQ(health().status, "ok");
     EXPECT_EQ(levels.back(), "ok");
+}
+
+TEST_F(supervisor_test, goes_down_the_ladder_and_up_again) {
+    start();
+    ready(1);
+    world->page.steps_done = 1;
+    gone(1, {.code = 70});
+    ready(2);
+    EXPECT_EQ(health().level, "full");
+    world->page.steps_done = 1;
+    gone(2, {.code = 70});
+    EXPECT_EQ(heard.back(), "bounds 1 512") << "known before the next one is up";
+    ready(3);
+    const auto h = health();
+    EXPECT_EQ(h.status, "degraded");
+    EXPECT_EQ(h.level, "no_run_ahead");
+    EXPECT_NE(h.reasons.at(0).find("device"), std::string::npos);
+    world->page.steps_done = 1;
+    for (std::uint64_t epoch = 3; epoch <= 4; ++epoch) {
+        gone(epoch, {.code = 70});
+        ready(epoch + 1);
+        world->page.steps_done = 1;
+    }
+    EXPECT_EQ(health().level, "small_batch");
+    advance(62s);
+    EXPECT_EQ(health().level, "no_run_ahead");
+    EXPECT_EQ(heard.back(), "bounds 1 512");
+    advance(61s);
+    EXPECT_EQ(health().level, "full");
+    EXPECT_EQ(health().status, "ok");
+    EXPECT_EQ(heard.back(), "bounds 4 512");
+}
+
+TEST_F(supervisor_test, sleeps_after_a_pause_and_wakes_for_a_request) {
+    start(true, 30s);
+    ready(1);
+    caf::anon_send(supervisor, work_state{false});
+    advance(60s);
+    EXPECT_EQ(health().status, "ok") << "there is work";
+    caf::anon_send(supervisor, work_state{true});
+    advance(29s);
+    EXPECT_EQ(last_call(), "launch 1");
+    advance(1s);
+    EXPECT_EQ(heard.back(), "down 1 unloaded plan 0");
+    EXPECT_EQ(last_call(), "stop 1");
+    EXPECT_EQ(health().status, "sleeping");
+    gone(1, {.code = 0});
+    EXPECT_EQ(health().status, "sleeping");
+    EXPECT_EQ(health().restarts, 0u);
+    EXPECT_EQ(health().last_fault, "");
+    const auto quiet = world->calls;
+    leap(1h);
+    EXPECT_EQ(world->calls, quiet) << "asking for its health wakes nobody";
+    caf::anon_send(supervisor, work_state{false});
+    run();
+    EXPECT_EQ(last_call(), "launch 2");
+    EXPECT_EQ(health().status, "loading");
+    ready(2);
+    EXPECT_EQ(health().status, "ok");
+    EXPECT_EQ(heard.back(), "up 2");
+    caf::anon_send(supervisor, work_state{true});
+    advance(31s);
+    EXPECT_EQ(last_call(), "stop 2") << "and sleeps again";
+}
+
+TEST_F(supervisor_test, a_request_that_comes_while_it_falls_asleep_wakes_it) {
+    start(true, 30s);
+    ready(1);
+    advance(31s);
+    ASSERT_EQ(last_call(), "stop 1");
+    caf::anon_send(supervisor, work_state{false});
+    advance(limits::executor_exit_deadline);
+    EXPECT_EQ(last_call(), "kill 1") << "one that does not leave is ended";
+    gone(1, {.signal = SIGKILL});
+    EXPECT_EQ(last_call(), "launch 2");
+    ready(2);
+    EXPECT_EQ(health().restarts, 0u) << "that was no fault";
+}
+
+TEST_F(supervisor_test, one_that_cannot_wake_up_is_a_fault_like_any_other) {
+    start(true, 30s);
+    ready(1);
+    advance(31s);
+    gone(1, {.code = 0});
+    caf::anon_send(supervisor, work_state{false});
+    run();
+    ASSERT_EQ(last_call(), "launch 2");
+    leap(1s);
+    for (int minute = 0; minute < 3; ++minute) leap(1min);
+    EXPECT_EQ(last_call(), "kill 2") << "loading stands still";
+    gone(2, {.signal = SIGKILL});
+    EXPECT_EQ(health().status, "recovering");
+    EXPECT_EQ(health().restarts, 1u);
+    EXPECT_EQ(last_call(), "launch 3");
+}
+
+TEST_F(supervisor_test, unloads_when_asked_and_ends_what_runs_first) {
+    start();
+    ready(1);
+    auto handle = self->request(supervisor, caf::infinite, unload_atom::value);
+    run();
+    EXPECT_EQ(heard, (std::vector<std::string>{"up 1", "end all", "down 1 unloaded plan 0"}));
+    gone(1, {.code = 0});
+    bool done = false;
+    handle.receive([&](bool ok) { done = ok; }, [](const caf::error&) {});
+    EXPECT_TRUE(done);
+    EXPECT_EQ(health().status, "sleeping");
+    EXPECT_TRUE(ask<bool>(supervisor, unload_atom::value)) << "it sleeps already";
+    EXPECT_TRUE(ask<bool>(supervisor, fault_spec{.kind = "crash"})) << "armed in the one that wakes";
+    auto restarted = self->request(supervisor, caf::infinite, restart_atom::value);
+    run();
+    ready(2);
+    restarted.receive([](bool) {}, [](const caf::error&) { ADD_FAILURE(); });
+    EXPECT_EQ(armed, std::vector<std::string>{"crash 1"});
+    EXPECT_EQ(ask_error<bool>(supervisor, fault_spec{.kind = "earthquake"}).code, errc::invalid_request);
+}
+
+TEST_F(supervisor_test, warns_of_a_process_that_grows_but_not_of_budgeted_memory) {
+    start();
+    ready(1);
+    for (int minute = 0; minute < 4 * 60; ++minute) {
+        world->page.kv_bytes += 2u << 20;
+        executor_bytes += 2u << 20;
+        leap(1min);
+    }
+    EXPECT_TRUE(leaks.empty());
+    for (int minute = 0; minute < 8 * 60; ++minute) {
+        executor_bytes += 1u << 20;
+        leap(1min);
+    }
+    EXPECT_EQ(leaks, std::vector<std::string>{"executor"});
+    EXPECT_NE(ask<std::string>(supervisor, state_atom::value).find("\"warning\""), std::string::npos);
 }
 
 TEST_F(supervisor_test, drains_with_a_deadline) {
