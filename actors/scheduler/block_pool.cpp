@@ -168,7 +168,8 @@ block_id block_pool::relocate(std::size_t group_index, block_id from) {
 
 std::int64_t block_pool::needed_segments() const {
     std::int64_t n = 0;
-    for (const group& g : groups_) n += (g.counts.owned + g.counts.cached + g.per_segment - 1) / g.per_segment;
+    for (const group& g : groups_)
+        n += (g.counts.owned + g.counts.cached + g.wanted + g.per_segment - 1) / g.per_segment;
     return n;
 }
 

@@ -53,7 +53,9 @@ class block_pool {
     /// Gives the block's references to a free block of the fullest other segment in use. Whoever has its number must be
     /// told the new one.
     block_id relocate(std::size_t group, block_id from);
-    /// Segments that would hold everything in use, were it packed.
+    /// Free blocks the group will want soon; they count as needed.
+    void want(std::size_t group, std::int64_t blocks) { groups_[group].wanted = blocks; }
+    /// Segments that would hold everything in use and wanted, were it packed.
     std::int64_t needed_segments() const;
 
     /// Assigns an unallocated segment to a group. Its blocks can be used once `committed` says so.
@@ -93,7 +95,7 @@ class block_pool {
     };
     struct group {
         std::uint32_t per_segment = 0;
-        std::int64_t committing = 0;
+        std::int64_t committing = 0, wanted = 0;
         block_counts counts;
         std::set<std::uint64_t> partly_free, empty;  ///< segments with free slots, by whether something is in them
     };

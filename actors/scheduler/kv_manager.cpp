@@ -86,9 +86,11 @@ bool kv_manager::grow(std::size_t group) {
 }
 
 void kv_manager::prepare(const block_need& more) {
-    for (std::size_t g = 0; g < more.size(); ++g)
+    for (std::size_t g = 0; g < more.size(); ++g) {
+        pool_.want(g, more[g]);
         while (pool_.counts(g).free + pool_.committing(g) * pool_.blocks_per_segment(g) < more[g] && grow(g)) {
         }
+    }
 }
 
 kv_manager::got kv_manager::take_block(std::size_t group, block_id& b) {

@@ -52,7 +52,7 @@ class kv_manager {
     block_need need(std::int64_t n, std::int64_t cached_blocks, std::int64_t chunk) const;
     /// Whether `more` could be allocated: free + evictable + what can still be committed.
     bool fits(const block_need& more) const;
-    /// Asks for the segments that `more` will need, so that their commits are under way.
+    /// Asks for the segments that `more` will need, so that their commits are under way and they are not given back.
     void prepare(const block_need& more);
 
     prefix_cache::match find(std::span<const token_id> tokens, std::int64_t most) const {

@@ -5,12 +5,6 @@
 #include "core/check.hpp"
 
 namespace troupe::actors {
-namespace {
-
-/// Window blocks kept besides those a row at the end looks at: the next prompt may leave the path a little earlier.
-constexpr std::uint32_t window_slack = 4;
-
-}  // namespace
 
 void kv_manager::hold_to_save(sequence_kv& s, prefix_cache::node* leaf, std::uint32_t first, kv_job& job) {
     std::vector<prefix_cache::node*> path;

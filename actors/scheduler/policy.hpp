@@ -135,6 +135,7 @@ class scheduler_policy {
     bool start(entry& e, steady_time now);
     bool room_for(const entry& e) const;
     block_need outstanding() const;
+    void commit_ahead();
     bool behind_twin(const entry& e) const;
     void add_decode_rows(plan& p, sent_plan& sent, steady_time now);
     void add_prompt_rows(plan& p, sent_plan& sent, steady_time now);

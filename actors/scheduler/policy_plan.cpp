@@ -71,6 +71,7 @@ std::optional<plan> scheduler_policy::next_plan(steady_time now) {
     kv_->pack();
     add_decode_rows(p, sent, now);
     add_prompt_rows(p, sent, now);
+    commit_ahead();
     take_tables(p, sent);
     if (p.rows.empty() && closes_.empty() && !kv_->has_ops() && jobs_.empty()) {
         if (in_flight_.empty() && !entries_.empty()) retry_later(now);
@@ -136,6 +137,13 @@ block_need scheduler_policy::outstanding() const {
         }
     }
     return sum;
+}
+
+/// Memory that is committed only when it is needed comes a step or two late, and streams would stand still until then.
+void scheduler_policy::commit_ahead() {
+    block_need more = outstanding();
+    for (auto& n : more) n += n_active();  // the next block of each
+    kv_->prepare(more);
 }
 
 bool scheduler_policy::room_for(const entry& e) const {
@@ -217,7 +225,6 @@ bool scheduler_policy::start(entry& e, steady_time now) {
         notices_.push_back(prompt_progress{e.request.id, e.cached, e.n_prompt, e.cached});
     }
     shares_.begin(e.request.client_key, e.request.session);
-    kv_->prepare(outstanding());
     return true;
 }
 

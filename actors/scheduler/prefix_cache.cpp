@@ -285,19 +285,25 @@ prefix_cache::node* prefix_cache::find_cold(steady_time limit, const choice& wan
 }
 
 void prefix_cache::evict_cold(steady_time limit, const choice& spared) {
+    std::set<const node*> spared_paths;  // what the spared leaves look at, their window blocks included
+    const int seen = widest_ / model::block_tokens + 2 + static_cast<int>(window_slack);
     for (auto at = leaves_.begin(); at != leaves_.end() && at->second->used_at < limit;) {
-        if (!evictable(*at->second) || (spared && spared(*at->second))) {
+        node* leaf = at->second;
+        const bool stays = spared && evictable(*leaf) && spared(*leaf);
+        if (stays && widest_ > 0)
+            for (auto [n, i] = std::pair{leaf, 0}; n != &root_ && i < seen; n = n->parent, ++i) spared_paths.insert(n);
+        if (stays || !evictable(*leaf)) {
             ++at;
             continue;
         }
-        remove(at->second);  // its parent may be the first leaf now
+        remove(leaf);  // its parent may be the first leaf now
         at = leaves_.begin();
     }
     for (std::size_t g = 0; g < windows_.size(); ++g) {
         std::vector<node*> cold;
         for (const order* from : {&plain_[g], &kept_[g]})
             for (auto at = from->begin(); at != from->end() && at->second->used_at < limit; ++at)
-                cold.push_back(at->second);
+                if (!spared_paths.contains(at->second)) cold.push_back(at->second);
         for (node* n : cold) drop_window(g, n);
     }
 }

@@ -20,6 +20,10 @@
 
 namespace troupe::actors {
 
+/// Window blocks that are kept on the disk besides those a row at the end looks at: the next prompt may leave the path a
+/// little earlier.
+inline constexpr std::uint32_t window_slack = 4;
+
 class prefix_cache {
  public:
     using block_tokens_key = std::array<token_id, model::block_tokens>;
@@ -77,7 +81,8 @@ class prefix_cache {
     /// Evicts one leaf, or else a window reference; false if nothing can be evicted.
     bool evict_any();
     using choice = std::function<bool(const node&)>;
-    /// Evicts what was used last before `limit`, as far as nobody needs it, but not leaves that are `spared`.
+    /// Evicts what was used last before `limit`, as far as nobody needs it, but not leaves that are `spared`,
+    /// nor the window blocks these look at.
     void evict_cold(steady_time limit, const choice& spared = {});
     /// A leaf that evict_cold would evict and that is `wanted`; null: there is none.
     node* find_cold(steady_time limit, const choice& wanted) const;

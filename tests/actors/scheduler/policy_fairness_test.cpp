@@ -50,6 +50,33 @@ struct timed_bench : policy_bench {
     std::map<generation_id, std::vector<steady_time>> times;
 };
 
+TEST(PolicyFairness, ALongPromptHardlySlowsStreamsDown) {
+    timed_bench b(8, 1000, 24'000);
+    for (generation_id id = 1; id <= 3; ++id)
+        ASSERT_TRUE(b.submit(id, tokens_from(static_cast<token_id>(100 * id), 40), 20'000, std::to_string(id)).ok());
+    for (int i = 0; i < 300; ++i) b.one_step();
+    const steady_time asked = b.now;
+    std::vector<token_id> prompt;
+    for (int i = 0; i < 20'000; ++i) prompt.push_back(10 + (i * 7 + i / 900) % 900);
+    ASSERT_TRUE(b.submit(9, prompt, 1, "long").ok());
+    int steps = 0;
+    while (b.got[9].empty() && ++steps < 20'000) b.one_step();
+    ASSERT_EQ(b.got[9], sim::answer_of(prompt, 1, false));
+    std::vector<double> alone, beside;
+    for (generation_id id = 1; id <= 3; ++id) {
+        const auto before = b.gaps(id, steady_time{}, asked), then = b.gaps(id, asked, b.now);
+        alone.insert(alone.end(), before.begin(), before.end());
+        beside.insert(beside.end(), then.begin(), then.end());
+    }
+    std::sort(alone.begin(), alone.end());
+    std::sort(beside.begin(), beside.end());
+    ASSERT_GT(beside.size(), 1000u);
+    const double median = alone[alone.size() / 2];
+    EXPECT_LE(beside[beside.size() * 99 / 100], 3 * median);
+    EXPECT_LE(beside.back(), 4 * median);
+    EXPECT_GE(beside[beside.size() / 2], 1.5 * median) << "and the prompt does get on";
+}
+
 TEST(PolicyFairness, ABusyClientDelaysAnotherByNoMoreThanWhatRuns) {
     for (int when = 0; when < 60; when += 3) {
         timed_bench b(2, 64, 512);
