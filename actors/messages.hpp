@@ -104,6 +104,7 @@ struct submit_generation {
     sequence_params params;
     float mu = 0;  ///< mirostat's, after the last accepted token
     bool batch_priority = false;
+    bool resumed = false;     ///< it was taken once already, before the front or its session died
     bool keep = false;        ///< of a stored session: its KV may be kept on disk
     std::string prompt_text;  ///< only kept when fault injection is on (request_contains)
     caf::actor owner;         ///< the session: receives the messages below

@@ -20,6 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto while_loading = 2s;           // STATUS moves, and the time limit of the start is put off
+constexpr auto try_again = 1s;               // a ping that was left out must not be the one that was needed
 constexpr auto longest_round_trip = 2500ms;  // the supervisor bounds its own by one second
 
 class listener final : public client_port {
@@ -95,11 +96,12 @@ void service_manager::run() {
         if (stopping_) return;
         again_ = false;
         if (on_time || !told_ready_) due = std::chrono::steady_clock::now() + pause();
-        look(lock);
+        if (!look(lock)) due = std::min(due, std::chrono::steady_clock::now() + try_again);
     }
 }
 
-void service_manager::look(std::unique_lock<std::mutex>& lock) {
+/// False: something that should have been said could not be.
+bool service_manager::look(std::unique_lock<std::mutex>& lock) {
     const bool ready = ready_;
     lock.unlock();
     const auto within =
@@ -111,32 +113,41 @@ void service_manager::look(std::unique_lock<std::mutex>& lock) {
     std::string text;
     std::optional<health_report> report;
     if (reply.wait_for(within) == std::future_status::ready) report = reply.get();
+    std::string status = told_;
+    bool well = false;
     if (report) {
         const auto& h = *report;
-        if (h.round_trip && answers_(within)) text = "WATCHDOG=1\n";
-        if (auto status = status_line(h); status != told_) text += "STATUS=" + (told_ = std::move(status)) + "\n";
+        well = h.round_trip && answers_(within);
+        if (well) text = "WATCHDOG=1\n";
+        if (status = status_line(h); status != told_) text += "STATUS=" + status + "\n";
         if (ready && !told_ready_) text += "READY=1\n";
         if (!ready && h.round_trip) text += fmt::format("EXTEND_TIMEOUT_USEC={}\n", 15'000'000);
     }
-    if (!text.empty()) say(text);
+    const bool said = text.empty() || say(text);
     lock.lock();
-    if (ready && text.find("READY=1") != std::string::npos) told_ready_ = true;
+    if (!said) return false;
+    told_ = std::move(status);
+    if (text.find("READY=1") != std::string::npos) told_ready_ = true;
+    return well || environment_.watchdog.count() == 0;
 }
 
-void service_manager::say(const std::string& text) const {
+/// False: the service manager's socket did not take it.
+bool service_manager::say(const std::string& text) const {
     sockaddr_un to{};
     const auto& path = environment_.socket;
-    if (path.empty() || path.size() >= sizeof to.sun_path) return;
+    if (path.empty() || path.size() >= sizeof to.sun_path) return true;
     to.sun_family = AF_UNIX;
     std::memcpy(to.sun_path, path.data(), path.size());
     if (path.front() == '@') to.sun_path[0] = '\0';  // a name that is no file
     const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
     const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) return;
-    if (::sendto(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT, reinterpret_cast<const sockaddr*>(&to),
-            size) < 0)
-        log::warn("service_manager_not_told reason=\"{}\"", std::strerror(errno));
+    if (fd < 0) return false;
+    const bool sent =
+        ::sendto(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT, reinterpret_cast<const sockaddr*>(&to),
+            size) >= 0;
+    if (!sent) log::warn("service_manager_not_told reason=\"{}\"", std::strerror(errno));
     ::close(fd);
+    return sent;
 }
 
 }  // namespace troupe::cli

@@ -35,9 +35,9 @@ class service_manager {
 
  private:
     void run();
-    void look(std::unique_lock<std::mutex>& lock);
+    bool look(std::unique_lock<std::mutex>& lock);
     std::chrono::milliseconds pause() const;
-    void say(const std::string& text) const;
+    bool say(const std::string& text) const;
     void end_thread();
 
     service_environment environment_;

@@ -2,9 +2,13 @@
 // file, checksum of the head; then from the next page on the blocks, one after the other. Little-endian.
 #include "model/kv_image.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <bit>
+#include <cerrno>
 #include <cstring>
 
 #include "core/check.hpp"
@@ -129,13 +133,30 @@ error refused(const std::filesystem::path& path, const char* why) {
 
 }  // namespace
 
+struct kv_image::open_file {
+    explicit open_file(int fd) : fd(fd) {}
+    open_file(const open_file&) = delete;
+    ~open_file() { ::close(fd); }
+    bool read(std::uint64_t at, std::span<std::byte> to) const {
+        while (!to.empty()) {
+            const ssize_t n = ::pread(fd, to.data(), to.size(), static_cast<off_t>(at));
+            if (n < 0 && errno == EINTR) continue;
+            if (n <= 0) return false;
+            at += static_cast<std::uint64_t>(n);
+            to = to.subspan(static_cast<std::size_t>(n));
+        }
+        return true;
+    }
+    const int fd;
+};
+
 std::uint64_t prefix_key(std::uint64_t parent, std::span<const std::int32_t> block) {
     const auto mix = [](std::uint64_t x) {  // the finalizer of SplitMix64
         x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
         x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
         return x ^ (x >> 31);
     };
-    std::uint64_t h = parent + 0x9e3779b97f4a7c15u;
+    std::uint64_t h = mix(parent + 0x9e3779b97f4a7c15u);
     for (const std::int32_t t : block) h = mix(h ^ static_cast<std::uint32_t>(t)) + 0x9e3779b97f4a7c15u;
     return h;
 }
@@ -184,21 +205,28 @@ result<void> write_kv_image(const std::filesystem::path& path, const kv_identity
 }
 
 result<kv_image> kv_image::open(const std::filesystem::path& path, const kv_identity& identity) {
-    auto mapped = mapped_file::open(path);
-    if (!mapped) return refused(path, "unreadable");
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return refused(path, "unreadable");
     kv_image image;
-    image.file_ = std::move(*mapped);
-    const auto bytes = image.file_->bytes();
+    image.file_ = std::make_shared<const open_file>(fd);
+    struct stat status{};
+    if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return refused(path, "unreadable");
+    image.bytes_ = static_cast<std::uint64_t>(status.st_size);
     constexpr std::size_t fixed = magic.size() + sizeof(std::uint32_t) + sizeof(std::uint64_t);
-    if (bytes.size() < fixed) return refused(path, "truncated");
+    if (image.bytes_ < fixed) return refused(path, "truncated");
+    std::vector<std::byte> bytes(fixed);
+    if (!image.file_->read(0, bytes)) return refused(path, "unreadable");
     if (std::memcmp(bytes.data(), magic.data(), magic.size()) != 0) return refused(path, "malformed");
-    reader start(bytes.subspan(magic.size()));
+    reader start(std::span<const std::byte>(bytes).subspan(magic.size()));
     if (start.get<std::uint32_t>() != version) return refused(path, "foreign");
     const auto head_bytes = start.get<std::uint64_t>();
     if (head_bytes > most_head || head_bytes < fixed + sizeof(std::uint32_t)) return refused(path, "malformed");
-    if (head_bytes > bytes.size()) return refused(path, "truncated");
-    const auto summed = bytes.first(head_bytes - sizeof(std::uint32_t));
-    if (reader(bytes.subspan(summed.size())).get<std::uint32_t>() != checksum(summed)) return refused(path, "checksum");
+    if (head_bytes > image.bytes_) return refused(path, "truncated");
+    bytes.resize(head_bytes);
+    if (!image.file_->read(0, bytes)) return refused(path, "unreadable");
+    const auto summed = std::span<const std::byte>(bytes).first(head_bytes - sizeof(std::uint32_t));
+    if (reader(std::span<const std::byte>(bytes).subspan(summed.size())).get<std::uint32_t>() != checksum(summed))
+        return refused(path, "checksum");
 
     reader in(summed.subspan(fixed));
     const bool same = in.get_text() == identity.model_hash;
@@ -228,18 +256,19 @@ result<kv_image> kv_image::open(const std::filesystem::path& path, const kv_iden
     }
     const auto file_bytes = in.get<std::uint64_t>();
     if (!in.good() || file_bytes != at) return refused(path, "malformed");
-    if (file_bytes != bytes.size()) return refused(path, "truncated");
+    if (file_bytes != image.bytes_) return refused(path, "truncated");
     return image;
 }
 
-result<std::span<const std::byte>> kv_image::block(std::size_t group, std::uint32_t i) const {
+result<void> kv_image::read(std::size_t group, std::uint32_t i, std::vector<std::byte>& to) const {
     if (i < head_.first_block || i >= head_.end_block() || group >= n_groups_)
         return fail(errc::io, "the KV image does not hold this block", "malformed");
     const place& p = places_[(i - head_.first_block) * n_groups_ + group];
     if (p.offset == 0) return fail(errc::io, "the KV image does not hold this block", "malformed");
-    const auto bytes = file_->bytes().subspan(p.offset, block_bytes_[group]);
-    if (checksum(bytes) != p.crc) return fail(errc::io, "a block of the KV image is damaged", "checksum");
-    return bytes;
+    to.resize(block_bytes_[group]);
+    if (!file_->read(p.offset, to)) return fail(errc::io, "a block of the KV image cannot be read", "unreadable");
+    if (checksum(to) != p.crc) return fail(errc::io, "a block of the KV image is damaged", "checksum");
+    return {};
 }
 
 }  // namespace troupe::model

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "model/formats/mapped_file.hpp"
 #include "model/kv_layout.hpp"
 
 namespace troupe::model {
@@ -48,16 +47,20 @@ class kv_image {
     static result<kv_image> open(const std::filesystem::path& path, const kv_identity& identity);
 
     const kv_image_head& head() const { return head_; }
-    std::uint64_t bytes() const { return file_->bytes().size(); }
-    /// Block i (counted from position 0) of a group; checksum if it is damaged, malformed if it is not in the image.
-    result<std::span<const std::byte>> block(std::size_t group, std::uint32_t i) const;
+    std::uint64_t bytes() const { return bytes_; }
+    /// Reads block i (counted from position 0) of a group into `to`. Errors: checksum if it is damaged, unreadable,
+    /// malformed if it is not in the image.
+    result<void> read(std::size_t group, std::uint32_t i, std::vector<std::byte>& to) const;
 
  private:
     struct place {
         std::uint64_t offset = 0;
         std::uint32_t crc = 0;
     };
-    std::shared_ptr<const mapped_file> file_;
+    /// Read and never mapped: a page of a bad disk must be an error, not the end of the process.
+    struct open_file;
+    std::shared_ptr<const open_file> file_;
+    std::uint64_t bytes_ = 0;
     kv_image_head head_;
     std::size_t n_groups_ = 0;
     std::vector<std::uint64_t> block_bytes_;  ///< one a group

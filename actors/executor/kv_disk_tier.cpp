@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t hash_shown = 16;  // characters of the model's hash in a folder's name
-constexpr std::string_view image_suffix = ".kv";
+constexpr std::string_view image_suffix = ".kv", partial_mark = ".kv.partial-";
 
 model::kv_identity identity_of(const executor_info& info, const model::kv_layout& layout) {
     return {info.model_hash, info.numerics_id, layout};
@@ -24,29 +24,31 @@ std::string as_name(std::string text) {
     return text;
 }
 
+void remove_file(const fs::path& path) {
+    std::error_code ignored;
+    fs::remove(path, ignored);
+}
+
 struct found_file {
     fs::path path;
     std::uint64_t bytes = 0;
     fs::file_time_type used{};
 };
 
-/// Every image below `folder`, used longest ago first.
+/// Every image below `folder`, used longest ago first. What a process that was killed left half written goes: nobody
+/// else writes here.
 std::vector<found_file> files_below(const fs::path& folder) {
     std::vector<found_file> files;
     std::error_code ec;
     for (fs::recursive_directory_iterator at(folder, ec), end; !ec && at != end; at.increment(ec)) {
         std::error_code one;
+        if (at->path().filename().string().find(partial_mark) != std::string::npos) remove_file(at->path());
         if (at->path().extension() != image_suffix || !at->is_regular_file(one)) continue;
         found_file f{at->path(), at->file_size(one), at->last_write_time(one)};
         if (!one) files.push_back(std::move(f));
     }
     std::stable_sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.used < b.used; });
     return files;
-}
-
-void remove_file(const fs::path& path) {
-    std::error_code ignored;
-    fs::remove(path, ignored);
 }
 
 kv_image_info describe(const model::kv_image& image, std::string file) {
@@ -63,7 +65,11 @@ kv_image_info describe(const model::kv_image& image, std::string file) {
 }  // namespace
 
 kv_folder open_kv_folder(const kv_disk& disk, const executor_info& info, const model::kv_layout& layout) {
-    if (disk.folder.empty() || disk.bytes == 0) return {};
+    if (disk.folder.empty()) return {};
+    if (disk.bytes == 0) {  // switched off: nothing that was said stays behind
+        for (const auto& f : files_below(disk.folder)) remove_file(f.path);
+        return {};
+    }
     kv_folder found;
     found.path = disk.folder / as_name(info.model_hash.substr(0, hash_shown)) / as_name(info.numerics_id);
     std::error_code ec;
@@ -195,8 +201,9 @@ result<std::uint64_t> kv_disk_tier::load(const kv_part& part, const std::vector<
         !std::equal(held.begin(), held.begin() + static_cast<std::ptrdiff_t>(depends), tokens.begin()))
         return fail(errc::io, "the image is of other tokens", "foreign");
     std::uint64_t bytes = 0;
+    std::vector<std::byte> block;
     for (std::size_t i = 0; i < part.blocks.size(); ++i) {
-        TROUPE_TRY(const auto block, image.block(part.group[i], part.index[i]));
+        TROUPE_TRYV(image.read(part.group[i], part.index[i], block));
         backend_.write_block(part.group[i], part.blocks[i], block);
         bytes += block.size();
     }

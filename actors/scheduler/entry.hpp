@@ -26,6 +26,7 @@ struct generation_request {
     float mu = 0;  ///< mirostat's, after the last accepted token
     bool batch_priority = false;
     bool watch_text = false;
+    bool resumed = false;  ///< it was taken once already: not refused for what happens now
     bool keep = false;  ///< of a stored session: its KV may be kept on disk
 };
 

@@ -122,14 +122,15 @@ std::optional<error> scheduler_policy::refuse(const generation_request& r) const
         return troupe::fail(errc::out_of_memory, "a sequence of " + std::to_string(length) +
                                                      " tokens can never fit into KV memory, " +
                                                      std::to_string(sequence_limit()) + " can");
-    if (r.accepted.empty() && pressure_.refuse) {
+    if (r.resumed || !r.accepted.empty()) return std::nullopt;
+    if (pressure_.refuse) {
         error e = troupe::fail(
             errc::out_of_memory, "the machine is short of memory: " + std::to_string(pressure_.available >> 20) +
                                      " MiB are left; no new work is begun");
         e.retry_after_ms = pressure_retry_ms;
         return e;
     }
-    if (r.accepted.empty() && n_waiting() >= settings_.queue_limit) {
+    if (n_waiting() >= settings_.queue_limit) {
         error e = troupe::fail(errc::queue_full, "the queue is full");
         e.retry_after_ms = std::clamp(eta_ms(1).value_or(default_retry_ms), default_retry_ms, longest_retry_ms);
         return e;

@@ -159,13 +159,13 @@ class scheduler_policy {
     bool wants_save(const prefix_cache::node& n) const;
     std::size_t n_transfers(bool loads) const;
     void advance_giving(steady_time now);
-    void start_save(prefix_cache::node& leaf, steady_time now);
+    bool start_save(prefix_cache::node& leaf, steady_time now);
     void drop_images(std::vector<std::string> files);
     double load_ms(std::uint64_t bytes) const;
     bool awaits_load(entry& e, steady_time now);
     bool find_blocks(transfer& t, prefix_cache::match at_hand = {});
     void give_up(transfer& t);
-    void give_up_orphans();
+    void serve_loads(steady_time now);
     std::optional<steady_time> load_deadline(const entry& e) const;
     void saved(transfer& t, const kv_job_result& r);
     void loaded(transfer& t, const kv_job_result& r);

@@ -27,6 +27,7 @@ void scheduler_policy::executor_up(const executor_info& info, steady_time now) {
     kv_->set_holders([this] { return block_holders(); });
     disk_ = disk_index(kv_->layout(), info.kv_disk, info.images);
     info_->images.clear();
+    drop_images(disk_.make_room(0));  // --kv-disk may have been more
     counters_.images_refused += info.images_refused;
     sequence_limit_ = std::min<std::int64_t>(info.n_ctx, kv_->longest_sequence());
     for (entry* e : waiting_)

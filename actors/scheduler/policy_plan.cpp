@@ -51,7 +51,7 @@ std::int64_t scheduler_policy::n_active() const {
 std::optional<plan> scheduler_policy::next_plan(steady_time now) {
     if (!info_) return std::nullopt;
     kv_->set_now(now);
-    give_up_orphans();
+    serve_loads(now);
     kv_->set_costs(costs_.token_ms(), costs_.depth_ms());
     if (suspect())
         admit_trial(now);

@@ -37,12 +37,13 @@ void scheduler_policy::advance_giving(steady_time now) {
         if (giving_->at_once || n_transfers(false) >= most_saves) break;
         auto* leaf = kv_->cache().find_cold(giving_->evict_before, wanted);
         if (!leaf) break;
-        start_save(*leaf, now);
+        if (!start_save(*leaf, now)) break;
     }
     if (n_transfers(false) == 0) giving_.reset();
 }
 
-void scheduler_policy::start_save(prefix_cache::node& leaf, steady_time now) {
+/// False: it has to wait for those before it, or there would be more on the disk than may be.
+bool scheduler_policy::start_save(prefix_cache::node& leaf, steady_time now) {
     auto t = std::make_unique<transfer>();
     std::vector<prefix_cache::node*> path;
     for (auto* n = &leaf; n->parent != nullptr; n = n->parent) path.push_back(n);
@@ -62,19 +63,23 @@ void scheduler_policy::start_save(prefix_cache::node& leaf, steady_time now) {
     }
     image.file = part.file = fmt::format("{:016x}-{:016x}.kv", path[first]->prefix, leaf.prefix);
     t->leaf = &leaf;
-    if (image.bytes > disk_.room()) {
-        leaf.keep = false;
+    std::uint64_t in_flight = 0;
+    for (const auto& [id, other] : transfers_) in_flight += other->load ? 0 : other->image.bytes;
+    if (in_flight + image.bytes > disk_.room()) {
+        const bool never = image.bytes > disk_.room();
+        if (never) leaf.keep = false;
         kv_->unfix(t->job);
         kv_->release(t->kv, false);
-        return;
+        return never;
     }
-    drop_images(disk_.make_room(image.bytes));
+    drop_images(disk_.make_room(in_flight + image.bytes));
     t->since = now;
     t->sent = true;
     t->job.kind = kv_job_kind::save;
     t->job.id = next_job_++;
     jobs_.push_back(t->job);
     transfers_.emplace(t->job.id, std::move(t));
+    return true;
 }
 
 void scheduler_policy::drop_images(std::vector<std::string> files) {
@@ -94,13 +99,7 @@ double scheduler_policy::load_ms(std::uint64_t bytes) const {
 
 /// True while the request waits for a part of its prompt to come from the disk.
 bool scheduler_policy::awaits_load(entry& e, steady_time now) {
-    if (e.load != 0) {
-        const auto found = transfers_.find(e.load);
-        const bool going = found != transfers_.end() && now - found->second->since < load_patience &&
-                           (found->second->sent || find_blocks(*found->second));
-        if (!going) e.load = 0;
-        return going;
-    }
+    if (e.load != 0) return true;
     const bool whole = e.request.params.wants_whole_prompt() && !e.first_token;
     if (e.load_tried || disk_.size() == 0 || whole || n_transfers(true) >= most_loads) return false;
     e.load_tried = true;
@@ -146,14 +145,24 @@ void scheduler_policy::give_up(transfer& t) {
     transfers_.erase(id);
 }
 
-/// Loads that still look for blocks for a request that does not wait any more.
-void scheduler_policy::give_up_orphans() {
-    std::vector<transfer*> orphans;
-    for (const auto& [id, t] : transfers_) {
-        const auto waits = [id = id](const entry* e) { return e->load == id; };
-        if (!t->sent && std::none_of(waiting_.begin(), waiting_.end(), waits)) orphans.push_back(t.get());
+/// Whoever waits for a load waits no longer than that, be there room to run it or not; what looks for blocks goes on
+/// looking, or gives them back when nobody waits for it any more.
+void scheduler_policy::serve_loads(steady_time now) {
+    for (entry* e : waiting_) {
+        const auto found = transfers_.find(e->load);
+        if (found == transfers_.end() || now - found->second->since >= load_patience) e->load = 0;
     }
-    for (transfer* t : orphans) give_up(*t);
+    std::vector<transfer*> unsent;
+    for (const auto& [id, t] : transfers_)
+        if (!t->sent) unsent.push_back(t.get());
+    for (transfer* t : unsent) {
+        const std::uint64_t id = t->job.id;
+        const auto at = std::find_if(waiting_.begin(), waiting_.end(), [id](const entry* e) { return e->load == id; });
+        if (at == waiting_.end())
+            give_up(*t);
+        else if (!find_blocks(*t))
+            (*at)->load = 0;
+    }
 }
 
 std::optional<steady_time> scheduler_policy::load_deadline(const entry& e) const {

@@ -80,7 +80,7 @@ struct scheduler_state {
 
 caf::result<bool> scheduler_core::submit(submit_generation& g) {
     generation_request r{g.id, std::move(g.client_key), std::move(g.session), g.prompt, std::move(g.accepted),
-        std::move(g.params), g.mu, g.batch_priority, false, g.keep};
+        std::move(g.params), g.mu, g.batch_priority, false, g.resumed, g.keep};
     r.watch_text = std::any_of(watched_.begin(), watched_.end(),
         [&](const std::string& text) { return g.prompt_text.find(text) != std::string::npos; });
     const auto taken = policy_.submit(std::move(r), now());
@@ -221,6 +221,7 @@ void scheduler_core::timer(std::uint64_t number) {
 }
 
 void scheduler_core::follow_usage(caf::actor compactor) {
+    policy_.pressed({});  // what its predecessor said; it will say so if it still holds
     compactor_ = std::move(compactor);
     reported_.reset();
     report_usage();

@@ -131,6 +131,7 @@ void session_core::submit() {
     s.model = setup_.peers.model->name;
     s.prompt = p.prompt_ids;
     s.accepted = p.accepted;
+    s.resumed = p.resumed;
     s.params = p.resolved.sequence;
     s.mu = p.accepted.empty() ? 2 * s.params.mirostat_tau : p.mu;
     s.keep = !setup_.ephemeral;
@@ -157,7 +158,7 @@ void session_core::refused(error e) {
     plan_.reset();
     if (plan.resumed) {
         if (e.code == errc::shutting_down) return;  // the next start goes on with it
-        if (e.code == errc::queue_full || e.code == errc::not_ready) {
+        if (e.code == errc::not_ready) {
             plan_ = std::move(plan);
             self_->delayed_send(self_, submit_again_after, timer_atom::value, plan_->serial);
             return;

@@ -384,7 +384,9 @@ void supervisor::asleep() {
         for (auto& p : std::exchange(*list, {})) p.deliver(true);
     answer_probes(report());
     announce();
-    if (!idle_.idle()) start();
+    // After an unload it only supposes that nothing is left to do; the answer tells, and wakes it.
+    send(scheduler_, activity_atom::value, caf::actor_cast<caf::actor>(this));
+    if (!idle_.idle() || !restart_promises_.empty()) start();
 }
 
 /// An operator's order counts for those who wait or run as well: they end, with an error that says so.
@@ -394,6 +396,7 @@ caf::result<bool> supervisor::on_unload() {
             fail(errc::unsupported_parameter, "an executor inside the front cannot be unloaded", "executor"));
     if (phase_ == executor_phase::stopped || drain_promise_.pending())
         return make_caf_error(fail(errc::shutting_down, "the engine is shutting down"));
+    if (!ever_ready_) return make_caf_error(fail(errc::not_ready, "the model was never loaded yet"));
     if (phase_ == executor_phase::sleeping) return true;
     unload_promises_.push_back(make_response_promise());
     auto promise = unload_promises_.back();

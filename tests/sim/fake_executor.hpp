@@ -75,6 +75,7 @@ class fake_executor {
 
     bool save(const kv_job& job, const kv_part& part, const std::vector<token_id>& tokens);
     bool load(const kv_part& part, const std::vector<token_id>& tokens);
+    std::uint64_t bytes_of(const kv_part& part) const;
     void fault(const std::string& what);
     bool run_op(const kv_op& op);
     block* find(std::size_t group, model::block_id b);

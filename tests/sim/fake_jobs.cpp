@@ -20,15 +20,21 @@ kv_job_result fake_executor::finish_job() {
             break;
         }
         ++r.good_parts;
-        r.bytes += part.blocks.size() * layout_.groups[0].block_bytes;
+        r.bytes += bytes_of(part);
     }
     return r;
+}
+
+std::uint64_t fake_executor::bytes_of(const kv_part& part) const {
+    std::uint64_t bytes = 0;
+    for (const std::uint32_t g : part.group) bytes += layout_.groups[g].block_bytes;
+    return bytes;
 }
 
 bool fake_executor::save(const kv_job& job, const kv_part& part, const std::vector<token_id>& tokens) {
     fake_image image;
     image.tokens = tokens;
-    image.info = {.file = part.file, .bytes = part.blocks.size() * layout_.groups[0].block_bytes};
+    image.info = {.file = part.file, .bytes = bytes_of(part)};
     image.info.first_block = job.first_block;
     image.info.groups.resize(tokens.size() / model::block_tokens - job.first_block);
     std::uint64_t key = model::root_key;
@@ -49,6 +55,9 @@ bool fake_executor::save(const kv_job& job, const kv_part& part, const std::vect
         image.blocks[{part.index[i], part.group[i]}] = *from;
     }
     images_->images[part.file] = std::move(image);
+    std::uint64_t bytes = 0;
+    for (const auto& [file, i] : images_->images) bytes += i.info.bytes;
+    if (bytes > images_->room) fault("more on the disk than may be");
     return true;
 }
 

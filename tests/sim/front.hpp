@@ -104,7 +104,7 @@ class front : public executor_listener {
     void load(room& r);
     void loaded(room& r);
     void question(room& r, conversation& c);
-    bool submit(room& r, generation_id id, const turn& t, std::vector<token_id> accepted, error& why);
+    bool submit(room& r, generation_id id, const turn& t, std::vector<token_id> accepted, bool resumed, error& why);
     void start_run(room& r, std::size_t question, const std::string& answer, const std::string& parent);
     void resume(room& r, const stored_generation& g);
     void submit_resumed(room& r, std::vector<token_id> accepted);

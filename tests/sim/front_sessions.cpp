@@ -80,7 +80,7 @@ void front::ask(conversation& c) {
     }));
 }
 
-bool front::submit(room& r, generation_id id, const turn& t, std::vector<token_id> accepted, error& why) {
+bool front::submit(room& r, generation_id id, const turn& t, std::vector<token_id> accepted, bool resumed, error& why) {
     generation_request g;
     g.id = id;
     g.client_key = r.of ? r.of->client_key : r.name;
@@ -90,6 +90,7 @@ bool front::submit(room& r, generation_id id, const turn& t, std::vector<token_i
     g.params.max_tokens = t.max_tokens;
     g.params.end_tokens = {end_token};
     g.batch_priority = t.batch;
+    g.resumed = resumed;
     g.keep = r.stored;
     const auto copy = g;
     const auto taken = policy_.submit(std::move(g), c_.now());
@@ -112,7 +113,7 @@ void front::question(room& r, conversation& c) {
     const turn& t = people_->question(c.turn);
     const auto id = next_generation_++;
     error why;
-    if (!submit(r, id, t, {}, why)) {
+    if (!submit(r, id, t, {}, false, why)) {
         if (!r.stored) rooms_.erase(r.name);
         return people_->refused(c, why);
     }
@@ -174,9 +175,8 @@ void front::resume(room& r, const stored_generation& g) {
 void front::submit_resumed(room& r, std::vector<token_id> accepted) {
     session& s = *r.actor;
     error why;
-    if (submit(r, s.generation, people_->question(s.question), accepted, why)) return;
-    if (why.code != errc::queue_full) return take(r, s.run->fail_with(why));
-    c_.time.after(1000, s.alive.guard([this, &r, accepted = std::move(accepted)] { submit_resumed(r, accepted); }));
+    if (!submit(r, s.generation, people_->question(s.question), std::move(accepted), true, why))
+        take(r, s.run->fail_with(why));
 }
 
 // ---- answers

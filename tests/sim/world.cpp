@@ -2,6 +2,7 @@
 #include "world.hpp"
 
 #include <algorithm>
+#include <array>
 #include <random>
 
 #include "fake_executor.hpp"
@@ -50,7 +51,7 @@ world draw_world(std::uint64_t seed, int steps) {
     w.n_conversations = pick(2, 24);
     w.n_clients = pick(1, 5);
     w.stored = pick(0, 4) * 0.25;
-    w.think_ms = pick(0, 1) ? 20 : 400;
+    w.think_ms = std::array{20, 400, 3000}[static_cast<std::size_t>(pick(0, 2))];
     w.settings.max_seqs = pick(1, 8);
     w.settings.run_ahead = pick(1, 4);
     w.settings.queue_limit = pick(3, 64);
@@ -76,9 +77,9 @@ world draw_world(std::uint64_t seed, int steps) {
     w.store_crash = sometimes(4, 0.003);
     w.front_kill = sometimes(4, 0.002);
     w.disk_fails = sometimes(3, 0.01);
-    w.shrink = sometimes(3, 0.01);
-    if (pick(0, 1)) w.kv_disk = static_cast<std::uint64_t>(pick(1, 40)) * w.info.segment_bytes;
-    w.image_damage = w.kv_disk > 0 ? sometimes(2, 0.1) : 0;
+    w.shrink = sometimes(2, 0.02);
+    if (pick(0, 3) > 0) w.kv_disk = static_cast<std::uint64_t>(pick(1, 40)) * w.info.segment_bytes;
+    w.image_damage = w.kv_disk > 0 ? sometimes(2, 0.4) : 0;
     return w;
 }
 

@@ -80,7 +80,9 @@ class Compactor : public troupe::test::actor_test {
         scheduler_ = spawn([this](caf::event_based_actor*) -> caf::behavior {
             return {
                 [this](compactor_atom, const caf::actor&) { heard.emplace_back("hello"); },
+                [this](const memory_pressure& p) { heard.emplace_back(p.refuse ? "refuse" : "accept"); },
                 [this](const memory_order& o) {
+                    if (o.at_once) return heard.emplace_back("evict at once"), void();
                     heard.push_back(
                         (o.evict_before == steady_time{} ? "pack " : "evict, pack ") + std::to_string(o.spare));
                 },
@@ -140,7 +142,7 @@ TEST_F(Compactor, PressureFromOutsideTakesTheCacheThenNewWorkAndGivesBothBack) {
     EXPECT_EQ(heard, (std::vector<std::string>{"hello"}));
     say(200, 0, 0);
     advance(1010ms);
-    EXPECT_EQ(heard.size(), 3u);
+    ASSERT_EQ(heard.size(), 3u);
     EXPECT_EQ(heard[1], "evict at once");
     EXPECT_EQ(heard[2], "accept");
     say(100, 0, 0);

@@ -149,6 +149,18 @@ TEST_F(KvDiskTier, ImagesOfOtherModelsGoWhenThereIsNoRoomForThem) {
         fs::exists(root_ / "other" / "numerics" / "a.kv") && fs::exists(root_ / "other" / "numerics" / "b.kv"));
 }
 
+TEST_F(KvDiskTier, HalfWrittenFilesGoAndSwitchedOffNothingStays) {
+    start();
+    work(save_job());
+    const auto folder = open().path;
+    std::ofstream(folder / "b.kv.partial-77") << "half of an image";
+    EXPECT_EQ(open().images.size(), 1u);
+    EXPECT_FALSE(fs::exists(folder / "b.kv.partial-77"));
+    tier_.reset();
+    EXPECT_EQ(open(0).room, 0u);
+    EXPECT_FALSE(fs::exists(folder / "a.kv")) << "what was said";
+}
+
 TEST_F(KvDiskTier, WithoutAFolderEveryJobIsRefused) {
     EXPECT_EQ(open(0).room, 0u);
     kv_job_result heard;

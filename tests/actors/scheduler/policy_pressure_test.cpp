@@ -268,6 +268,13 @@ TEST(Policy, UnderPressureFromOutsideNewWorkIsRefusedAndOldWorkGoesOn) {
     b.got[3] = resumed.accepted;
     resumed.params.max_tokens = 8;
     EXPECT_TRUE(b.submit(std::move(resumed)).ok()) << "what was begun before a restart is no new work";
+    generation_request queued;  // it was taken, but had no token yet
+    queued.id = 5;
+    queued.client_key = "a";
+    queued.resumed = true;
+    queued.prompt = std::make_shared<const std::vector<token_id>>(tokens_from(600, 20));
+    queued.params.max_tokens = 2;
+    EXPECT_TRUE(b.submit(std::move(queued)).ok());
     b.run();
     EXPECT_EQ(b.got[1], answer_of(tokens_from(100, 20), 30));
     b.policy.pressed({});

@@ -18,8 +18,8 @@ std::vector<token_id> answer_of(const std::vector<token_id>& prompt, std::int64_
 }
 
 struct tier_bench : policy_bench {
-    explicit tier_bench(model::kv_layout layout = full_layout(), std::uint64_t room = 1 << 20)
-        : policy_bench({.max_seqs = 4}, std::move(layout), 64) {
+    explicit tier_bench(model::kv_layout layout = full_layout(), std::uint64_t room = 1 << 20, int max_seqs = 4)
+        : policy_bench({.max_seqs = max_seqs}, std::move(layout), 64) {
         disk.room = room;
         up();
     }
@@ -155,6 +155,40 @@ TEST(Tiers, ARequestThatGoesWhileItWaitsLeavesNothingHeld) {
     b.run();
     EXPECT_EQ(b.policy.kv()->pool().counts(0).owned, 0);
     b.policy.check();
+}
+
+TEST(Tiers, ALoadGoesOnAndEndsThoughItsRequestHasNoPlaceYet) {
+    tier_bench b(full_layout(), 1 << 20, 1);
+    auto chat = b.turn(1, tokens_from(100, 200));
+    b.idle();
+    chat.push_back(20);
+    ASSERT_TRUE(b.submit(2, chat, 5).ok());
+    b.send();  // nothing is committed: its load has to look for blocks
+    ASSERT_TRUE(b.submit(3, tokens_from(600, 20), 300, "other").ok());
+    b.send();
+    while (b.got[3].size() < 250) {
+        b.step(100);
+        b.send();
+        const auto at = b.policy.wakeup(b.now);
+        ASSERT_TRUE(!at || *at > b.now) << "a timer that is always due burns a core";
+    }
+    EXPECT_EQ(b.executor->n_jobs(), 1u) << "the load was sent";
+    b.run();
+    EXPECT_EQ(b.got[2], answer_of(chat, 5));
+    EXPECT_EQ(b.policy.kv()->pool().counts(0).owned, 0);
+}
+
+TEST(Tiers, TheBoundOfTheDiskHoldsForWhatIsOnItsWayAndForALowerOne) {
+    tier_bench b(full_layout(), 20 * 1024);
+    for (generation_id id = 1; id <= 3; ++id) b.turn(id, tokens_from(static_cast<token_id>(100 + 250 * id), 200), 9);
+    b.idle();  // three of 12 or 13 blocks; the fake disk complains if there is ever more than may be
+    EXPECT_EQ(b.disk.images.size(), 1u);
+    EXPECT_EQ(b.policy.usage().segments_committed, 0);
+    b.down("killed");
+    b.disk.room = 4 * 1024;
+    b.up();
+    b.run();
+    EXPECT_TRUE(b.disk.images.empty());
 }
 
 TEST(DiskIndex, FindsTheLongestPrefixWhoseWindowsAreCovered) {

@@ -195,6 +195,16 @@ TEST_F(SchedulerActor, AFullQueueIsATypedErrorWithATime) {
     EXPECT_GE(err.retry_after_ms, 1000);
 }
 
+TEST_F(SchedulerActor, PressureIsForgottenWithTheCompactorThatToldOfIt) {
+    up();
+    caf::anon_send(scheduler_, memory_pressure{true, 1 << 20});
+    EXPECT_EQ(submit(1)->heard, (std::vector<std::string>{"refused out_of_memory"}));
+    const auto successor = spawn([](caf::event_based_actor*) -> caf::behavior { return {[](const kv_usage&) {}}; });
+    caf::anon_send(scheduler_, compactor_atom::value, successor);
+    const auto taken = submit(2)->heard;
+    EXPECT_TRUE(taken.empty() || taken.front() != "refused out_of_memory");
+}
+
 TEST_F(SchedulerActor, QueueTimeoutInVirtualTime) {
     up();
     submit(1, 20, 50);

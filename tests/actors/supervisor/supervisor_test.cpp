@@ -49,7 +49,9 @@ class supervisor_test : public test::actor_test {
  public:
     void start(bool fault_injection = true, std::chrono::seconds unload_after = 0s) {
         scheduler_actor = spawn([this]() -> caf::behavior {
-            return {[this](activity_atom, const caf::actor&) {},
+            return {[this](activity_atom, const caf::actor& who) {
+                        if (!idle) caf::anon_send(who, work_state{false});
+                    },
                 [this](const step_bounds& b) {
                     heard.push_back("bounds " + std::to_string(b.run_ahead) + " " + std::to_string(b.max_rows));
                 },
@@ -120,6 +122,7 @@ class supervisor_test : public test::actor_test {
     caf::actor scheduler_actor, supervisor, executor;
     std::vector<std::string> heard, first, levels, armed, leaks;
     std::uint64_t front_bytes = 100u << 20, executor_bytes = 100u << 20;
+    bool idle = true;  ///< what the scheduler answers who asks
     bool answers = true;
 };
 
@@ -464,6 +467,39 @@ TEST_F(supervisor_test, one_that_cannot_wake_up_is_a_fault_like_any_other) {
     EXPECT_EQ(health().status, "recovering");
     EXPECT_EQ(health().restarts, 1u);
     EXPECT_EQ(last_call(), "launch 3");
+}
+
+TEST_F(supervisor_test, what_was_never_loaded_is_not_unloaded) {
+    start();
+    EXPECT_EQ(ask_error<bool>(supervisor, unload_atom::value).code, errc::not_ready);
+    ready(1);
+    EXPECT_EQ(health().status, "ok");
+}
+
+TEST_F(supervisor_test, work_that_came_while_it_was_unloaded_wakes_it) {
+    start();
+    ready(1);
+    caf::anon_send(supervisor, work_state{false});
+    run();
+    auto handle = self->request(supervisor, caf::infinite, unload_atom::value);
+    run();
+    idle = false;  // a request came before the scheduler heard that the executor is gone: it never was idle
+    gone(1, {.code = 0});
+    handle.receive([](bool) {}, [](const caf::error&) { ADD_FAILURE(); });
+    EXPECT_EQ(last_call(), "launch 2");
+}
+
+TEST_F(supervisor_test, a_restart_asked_for_while_it_falls_asleep_is_done) {
+    start(true, 30s);
+    ready(1);
+    advance(31s);
+    ASSERT_EQ(last_call(), "stop 1");
+    auto restarted = self->request(supervisor, caf::infinite, restart_atom::value);
+    run();
+    gone(1, {.code = 0});
+    ASSERT_EQ(last_call(), "launch 2");
+    ready(2);
+    restarted.receive([](bool) {}, [](const caf::error&) { ADD_FAILURE(); });
 }
 
 TEST_F(supervisor_test, unloads_when_asked_and_ends_what_runs_first) {

@@ -216,7 +216,7 @@ TEST_F(fake_root, memory_is_what_the_host_and_every_cgroup_can_give) {
     write("sys/fs/cgroup/a/memory.max", "1000000\n");
     write("sys/fs/cgroup/a/memory.current", "900000\n");
     EXPECT_EQ(model::available_memory(root_), 100000u) << "a limit further up counts";
-    write("sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 50000\n");
+    write("sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 40000\nactive_file 20000\n");
     EXPECT_EQ(model::available_memory(root_), 150000u) << "file pages can be dropped";
     write("proc/self/cgroup", "4:memory:/c\n0::/\n");
     write("sys/fs/cgroup/memory/c/memory.limit_in_bytes", "5000\n");
