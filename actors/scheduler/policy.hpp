@@ -161,6 +161,7 @@ class scheduler_policy {
     void advance_giving(steady_time now);
     bool start_save(prefix_cache::node& leaf, steady_time now);
     void drop_images(std::vector<std::string> files);
+    std::chrono::milliseconds patience() const;
     double load_ms(std::uint64_t bytes) const;
     bool awaits_load(entry& e, steady_time now);
     bool find_blocks(transfer& t, prefix_cache::match at_hand = {});

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t most_saves = 2, most_loads = 4;  // at the same time
 constexpr double load_overhead_ms = 2, first_load_ms_a_mib = 4, moving = 0.3;
-constexpr auto load_patience = 5s;  // then it is computed after all
+constexpr std::chrono::milliseconds load_patience = 5s;  // then it is computed after all
 constexpr double mib = 1 << 20;
 
 }  // namespace
@@ -92,6 +92,11 @@ void scheduler_policy::drop_images(std::vector<std::string> files) {
 
 // ---- back
 
+/// Whoever waited for a load in vain has time left to find memory.
+std::chrono::milliseconds scheduler_policy::patience() const {
+    return std::min(load_patience, std::chrono::milliseconds(settings_.queue_timeout_s * 1000 / 2));
+}
+
 double scheduler_policy::load_ms(std::uint64_t bytes) const {
     const double a_mib = load_ms_a_mib_ > 0 ? load_ms_a_mib_ : first_load_ms_a_mib;
     return load_overhead_ms + a_mib * static_cast<double>(bytes) / mib;
@@ -150,7 +155,7 @@ void scheduler_policy::give_up(transfer& t) {
 void scheduler_policy::serve_loads(steady_time now) {
     for (entry* e : waiting_) {
         const auto found = transfers_.find(e->load);
-        if (found == transfers_.end() || now - found->second->since >= load_patience) e->load = 0;
+        if (found == transfers_.end() || now - found->second->since >= patience()) e->load = 0;
     }
     std::vector<transfer*> unsent;
     for (const auto& [id, t] : transfers_)
@@ -168,7 +173,7 @@ void scheduler_policy::serve_loads(steady_time now) {
 std::optional<steady_time> scheduler_policy::load_deadline(const entry& e) const {
     const auto found = e.load == 0 ? transfers_.end() : transfers_.find(e.load);
     if (found == transfers_.end()) return std::nullopt;
-    return found->second->since + load_patience;
+    return found->second->since + patience();
 }
 
 // ---- done

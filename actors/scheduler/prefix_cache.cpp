@@ -148,6 +148,7 @@ prefix_cache::node* prefix_cache::insert(
         unlist(parent);
         auto fresh = std::make_unique<node>();
         fresh->parent = parent;
+        fresh->number = ++last_number_;
         fresh->key = key;
         fresh->blocks.assign(windows_.size(), no_block);
         fresh->depth = parent->depth + 1;

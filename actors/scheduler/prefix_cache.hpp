@@ -34,6 +34,7 @@ class prefix_cache {
         std::vector<block_id> blocks;  ///< one a group; no_block: the window's reference is absent
         std::map<block_tokens_key, std::unique_ptr<node>> children;
         std::uint64_t used = 0;  ///< tick of the last use; the order of eviction
+        std::uint64_t number = 0;  ///< in the order of creation
         steady_time used_at{};
         std::uint64_t prefix = 0;      ///< model::prefix_key of the path to here
         bool keep = false;             ///< may be kept on the disk
@@ -101,7 +102,14 @@ class prefix_cache {
     }
 
  private:
-    using order = std::set<std::pair<std::uint64_t, node*>>;
+    /// By last use; of those used together, by age. Addresses must not decide: a seed of the simulation replays.
+    struct used_before {
+        using entry = std::pair<std::uint64_t, node*>;
+        bool operator()(const entry& a, const entry& b) const {
+            return std::pair{a.first, a.second->number} < std::pair{b.first, b.second->number};
+        }
+    };
+    using order = std::set<std::pair<std::uint64_t, node*>, used_before>;
 
     template <class F> static void each(const node& n, F&& f) {
         for (const auto& [key, child] : n.children) {
@@ -135,6 +143,7 @@ class prefix_cache {
     steady_time now_{};
     double token_ms_ = 1, depth_ms_ = 0;
     std::int64_t n_nodes_ = 0;
+    std::uint64_t last_number_ = 0;
     order leaves_;
     std::vector<order> plain_, kept_;  ///< a window group: nodes with its reference, outside and inside of checkpoints
 };

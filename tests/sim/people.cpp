@@ -229,7 +229,9 @@ void people::done(conversation& c, const std::string& finish_reason, std::int64_
     const bool cut = finish_reason == "length" && static_cast<std::int64_t>(t.prompt.size()) + n_tokens >= c_.w.longest;
     if (by_user && !c.stopped) c_.wrong(name(c) + "stopped by nobody");
     if (!by_user && !c.stopped && !cut && c.text != t.text) c_.wrong(name(c) + "the answer is short");
-    if (!by_user && (t.killer || t.not_finite)) c_.wrong(name(c) + "should have failed");
+    // A prompt that fills all there is ends before it is computed.
+    const bool computed = static_cast<std::int64_t>(t.prompt.size()) < c_.w.longest;
+    if (!by_user && computed && (t.killer || t.not_finite)) c_.wrong(name(c) + "should have failed");
     ++finished_;
     n_tokens = std::clamp<std::int64_t>(n_tokens, 0, static_cast<std::int64_t>(t.tokens.size()));
     c.context = t.prompt;
