@@ -136,7 +136,8 @@ answer_run::step answer_run::on(const generation_finished& x) {
     auto& view = setup_.assistant.view;
     view.finish_reason = x.why == finish::length && !text_.stopped_at() ? "length" : "stop";
     if (view.finish_reason == "stop" && calls_ && calls_->n_calls() > 0) view.finish_reason = "tool_calls";
-    const bool by_user = stop_requested_ && x.why == finish::cancelled && !text_.stopped_at();
+    const bool cut = x.why == finish::cancelled || x.why == finish::failed;
+    const bool by_user = stop_requested_ && cut && !text_.stopped_at();
     generation_done done{message(), view.finish_reason, by_user ? "user" : "", usage, x.timings, {}, {}};
     if (text_.stopped_at())
         done.stop_type = "word", done.stopping_word = text_.stop_string();

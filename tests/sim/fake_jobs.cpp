@@ -14,7 +14,7 @@ kv_job_result fake_executor::finish_job() {
     for (const kv_part& part : job.parts) {
         const bool good = job.kind == kv_job_kind::save   ? save(job, part, tokens)
                           : job.kind == kv_job_kind::load ? load(part, tokens)
-                                                          : images_->images.erase(part.file) == 1;
+                                                          : images_->images.erase(part.file) <= 1;  // it may be gone already
         if (!good) {
             r.reason = "checksum";
             break;
