@@ -52,6 +52,11 @@ world draw_world(std::uint64_t seed, int steps) {
     w.n_clients = pick(1, 5);
     w.stored = pick(0, 4) * 0.25;
     w.think_ms = std::array{20, 400, 3000}[static_cast<std::size_t>(pick(0, 2))];
+    if (pick(0, 5) == 0) {  // a crowd: there is always somebody of each client who waits
+        w.n_conversations = 40;
+        w.n_clients = 2;
+        w.think_ms = 20;
+    }
     w.settings.max_seqs = pick(1, 8);
     w.settings.run_ahead = pick(1, 4);
     w.settings.queue_limit = pick(3, 64);
