@@ -31,7 +31,8 @@ if(TROUPE_FUZZ)
   add_link_options(-fsanitize=address,undefined)
 endif()
 if(TROUPE_SANITIZE)
-  add_compile_options(-O1 -g1 -fsanitize=address,undefined -fno-sanitize=null,vptr,alignment,object-size
+  # Unoptimized it compiles in two thirds of the time, and runs for twenty seconds more.
+  add_compile_options(-O0 -g1 -fsanitize=address,undefined -fno-sanitize=null,vptr,alignment,object-size
     -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
 endif()
@@ -73,6 +74,9 @@ endfunction()
 # With CASES, which are values of its parametrized tests, an entry for each case (and those that begin like it), and one
 # for all other tests; an entry that finds no test fails.
 function(troupe_test name)
+  if(name IN_LIST TROUPE_LEAVE_OUT)
+    return()
+  endif()
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LINK;LABELS;ENV;CASES" ${ARGN})
   foreach(library ${arg_LINK})
     if(library MATCHES "^troupe_" AND NOT TARGET ${library})
