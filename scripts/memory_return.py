@@ -22,6 +22,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "black_box"))
 from support import SMOLLM2, Server, Socket, wait_until  # noqa: E402
 
 MIB = 1 << 20
+MOST_DELTAS = 4000  # of the stream, by the end of the burst's part
 BYTES_A_TOKEN = 23040  # of SmolLM2-135M's keys and values in f16
 WORDS = "river stone lamp garden winter letter copper engine harbor window forest silver thunder basket candle mirror".split()
 
@@ -100,8 +101,12 @@ def stream_alone(n_deltas, *options):
         return s.times, s.text()
 
 
-def burst(report, idle_shrink=5):
-    options = ("--kv-memory", "256M", "--idle-shrink-after", str(idle_shrink), "--max-seqs", "24", "--kv-disk", "0")
+def burst(report, idle_shrink=15):
+    # Small enough to be filled before what was cached first gets cold, long before the stream's context is full.
+    options = ("--kv-memory", "160M", "--idle-shrink-after", str(idle_shrink), "--max-seqs", "24", "--kv-disk", "0")
+    # The same tokens of the same stream with nobody beside it (their depth costs the same), before and after: a machine's
+    # speed drifts by more than what is to be seen.
+    first_alone, _ = stream_alone(MOST_DELTAS, *options)
     with Server(*options) as server:
         pid = server.executor_pid()
         s = Stream(server, 100_000)
@@ -126,9 +131,9 @@ def burst(report, idle_shrink=5):
         watcher = threading.Thread(target=watch)
         watcher.start()
         threads, i = [], 0
-        while fullest[0] < 0.97 and i < 120:
+        while fullest[0] < 0.97 and i < 60:
             threads = [t for t in threads if t.is_alive()]
-            if len(threads) < 16:
+            if len(threads) < 6:
                 threads.append(threading.Thread(target=ask, args=(i,)))
                 threads[-1].start()
                 i += 1
@@ -148,17 +153,17 @@ def burst(report, idle_shrink=5):
         after, at_after = without_growth(), len(s.times)
         moved = server.metric("troupe_kv_blocks_compacted_total")
         times, text = list(s.times[:at_after]), "".join(s.texts[:at_after])
-    # The same tokens of the same stream with nobody beside it: their depth costs the same.
-    alone, alone_text = stream_alone(at_after, *options)
+    second_alone, alone_text = stream_alone(at_after, *options)
     rate = lambda t: (at_after - 1 - at_end) / (t[at_after - 1] - t[at_end])
+    alone = (rate(first_alone) + rate(second_alone)) / 2
     report.table("A burst beside a stream")
-    report.figure("KV pool in use at its fullest", f"{100 * fullest[0]:.0f} % of 256 MiB ({i} requests)", ">= 95 %", fullest[0] >= 0.95)
+    report.figure("KV pool in use at its fullest", f"{100 * fullest[0]:.0f} % of 160 MiB ({i} requests)", ">= 95 %", fullest[0] >= 0.95)
     report.figure("executor's memory before / at the end of the burst / after, without what the stream added itself", f"{before / MIB:.0f} / {peak / MIB:.0f} / {after / MIB:.0f} MiB",
                   "after <= 1.1 x before", after <= 1.1 * before)
     report.figure("time until within 10 %", f"{fell:.1f} s" if fell is not None else "never", f"< {idle_shrink + 5} s (idle-shrink-after {idle_shrink} s + 5 s)",
                   fell is not None)
-    report.figure("the stream's speed meanwhile, against the same tokens alone", f"{rate(times):.1f} / {rate(alone):.1f} tokens/s = {rate(times) / rate(alone):.3f}",
-                  ">= 0.95", rate(times) >= 0.95 * rate(alone))
+    report.figure("the stream's speed meanwhile, against the same tokens alone", f"{rate(times):.1f} / {rate(first_alone):.1f} before and {rate(second_alone):.1f} after, tokens/s: {rate(times) / alone:.3f}",
+                  ">= 0.95", rate(times) >= 0.95 * alone)
     report.figure("the stream's text, against alone", f"{len(text)} characters", "equal", text == alone_text)
     report.say(f"\nBlocks moved: {moved:.0f}. The stream made {at_after - at_before} tokens from \"before\" to \"after\", whose own keys and values "
                f"({(at_after - at_before) * BYTES_A_TOKEN / MIB:.1f} MiB) come on top of \"after\".")
@@ -274,7 +279,7 @@ def disk(report):
     options = ("--idle-shrink-after", "2")
     with Server(*options, data_dir=base) as server:
         session = server.request("POST", "/v1/sessions", {})[2]["id"]
-        first_time, first = turn(server, session, text_of(600, 1))
+        first_time, first = turn(server, session, text_of(700, 1))
         n = first["usage"]["prompt_tokens"]
         wait_until(lambda: state(server)["tiers"]["disk"]["images"] > 0 and state(server)["kv"]["segments"]["committed"] == 0, 30,
                    what="the session on the disk")
