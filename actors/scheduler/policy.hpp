@@ -207,6 +207,8 @@ class scheduler_policy {
     double load_ms_a_mib_ = 0;            ///< moving; 0: not known yet
     std::uint64_t next_job_ = 1;
     fair_share shares_;
+    prompt_share prompt_share_;
+    int mixed_plans_ = 0;
     cost_model costs_;
     scheduler_counters counters_;
     scheduler_observations observed_;

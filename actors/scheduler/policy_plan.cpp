@@ -16,7 +16,7 @@ constexpr std::int64_t admission_chunk = 64;    // prompt tokens of a step, for 
 constexpr std::int64_t least_chunk_beside = 4;  // prompt tokens a step takes at least beside decoding streams ...
 constexpr std::int64_t least_chunk_alone =
     32;                                   // ... and with nobody to disturb: below, weights are read for too few rows
-constexpr double budget_of_decode = 1.5;  // of the moving decode-only step time: gaps stay under 3 x their median
+constexpr int mixed_in_a_row = 32;  // then a step without prompt rows, so that what a budget is a share of stays known
 constexpr auto starves_after = 5s;        // then nobody younger takes the memory a request waits for
 constexpr int most_refused_a_plan = 32;   // each costs a search in the cache
 constexpr std::int64_t least_shared_prefill = 64;
@@ -258,7 +258,7 @@ void scheduler_policy::add_decode_rows(plan& p, sent_plan& sent, steady_time now
 double scheduler_policy::prompt_budget_ms(bool somebody_decodes) const {
     const auto whole = static_cast<double>(settings_.step_budget_ms);
     if (!somebody_decodes || costs_.decode_ms() == 0) return whole;
-    return std::min(whole, budget_of_decode * costs_.decode_ms());
+    return std::min(whole, prompt_share_.of_decode() * costs_.decode_ms());
 }
 
 void scheduler_policy::add_prompt_rows(plan& p, sent_plan& sent, steady_time now) {
@@ -275,6 +275,11 @@ void scheduler_policy::add_prompt_rows(plan& p, sent_plan& sent, steady_time now
         };
         return rank(a) < rank(b);
     });
+    if (order.empty()) return;
+    if (somebody_decodes && ++mixed_plans_ > mixed_in_a_row) {
+        mixed_plans_ = 0;
+        return;
+    }
     double left_ms = prompt_budget_ms(somebody_decodes);
     std::int64_t left_rows = max_rows() - static_cast<std::int64_t>(p.rows.size());
     std::int64_t least = somebody_decodes ? least_chunk_beside : least_chunk_alone;

@@ -58,6 +58,7 @@ void scheduler_policy::observe(const sent_plan& sent, const plan_result& r) {
     const double ms = static_cast<double>(r.step_us) / 1000;
     counters_.prompt_tokens += static_cast<std::uint64_t>(prompt);
     costs_.observe(decode, prompt, depth, ms);
+    if (decode > 0 && prompt > 0) prompt_share_.observe(ms, costs_.decode_ms());
     observed_.steps.push_back({decode > 0, prompt > 0, ms});
 }
 

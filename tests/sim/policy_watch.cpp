@@ -127,7 +127,7 @@ void policy_watch::planned(const plan& p, const scheduler_policy& policy) {
     if (static_cast<int>(policy.n_in_flight()) > c_.w.settings.run_ahead) c_.wrong("too many plans ahead");
     const auto most = static_cast<double>(c_.w.settings.step_budget_ms);
     const double decode_ms = policy.costs().decode_ms();
-    const double budget = decode > 0 && decode_ms > 0 ? std::min(most, 1.5 * decode_ms) : most;
+    const double budget = decode > 0 && decode_ms > 0 ? std::min(most, prompt_share::most * decode_ms) : most;
     if (prompt > (decode > 0 ? 4 : 32) && prompt_ms > 1.0001 * budget)
         c_.wrong("a step's prompt rows break its budget");
 }

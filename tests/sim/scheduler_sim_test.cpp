@@ -75,7 +75,7 @@ void check_worth(const tally& t, std::uint64_t seeds) {
     at_least("refused", t.scheduler.refused, 2);
     at_least("void rows", t.scheduler.rows_void, 20);
     at_least("hangs", t.hangs, 5);
-    at_least("circuits", t.circuits, 1);
+    at_least("circuits", t.circuits, 0.3);
     at_least("front kills", t.front_kills, 5);
     at_least("session crashes", t.session_crashes, 5);
     at_least("store crashes", t.store_crashes, 5);

@@ -1,6 +1,10 @@
 // Accounts of clients, and the cost model's fit.
 #include "actors/scheduler/fair_share.hpp"
 
+#include <algorithm>
+#include <random>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "actors/scheduler/cost_model.hpp"
@@ -93,6 +97,23 @@ TEST(CostModel, KnowsNothingAtFirst) {
     EXPECT_FALSE(m.knows_prompt());
     EXPECT_EQ(m.chunk(50, 0, 32, 512), 32);
     EXPECT_EQ(m.decode_ms(), 0);
+}
+
+TEST(PromptShare, FindsWhatKeepsOneStepInAHundredWithinThreeTimesTheUsual) {
+    for (const double noise : {0.05, 0.5, 0.8}) {
+        std::mt19937_64 random(7);
+        std::exponential_distribution<> late(1 / noise);
+        prompt_share share;
+        std::vector<double> steps;
+        for (int i = 0; i < 20'000; ++i) {
+            const double ms = 10 * (1 + share.of_decode()) * (1 + 0.3 * late(random));
+            share.observe(ms, 10);
+            if (i >= 5000) steps.push_back(ms);
+        }
+        std::sort(steps.begin(), steps.end());
+        EXPECT_LE(steps[steps.size() * 99 / 100], 30) << noise;
+        EXPECT_GT(share.of_decode(), noise < 0.1 ? 1.3 : 0.2) << "and no more is given up than must be";
+    }
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ TEST(PolicyFairness, ALongPromptHardlySlowsStreamsDown) {
     const double median = alone[alone.size() / 2];
     EXPECT_LE(beside[beside.size() * 99 / 100], 3 * median);
     EXPECT_LE(beside.back(), 4 * median);
-    EXPECT_GE(beside[beside.size() / 2], 1.5 * median) << "and the prompt does get on";
+    EXPECT_GE(beside[beside.size() / 2], 1.4 * median) << "and the prompt does get on";
 }
 
 TEST(PolicyFairness, ABusyClientDelaysAnotherByNoMoreThanWhatRuns) {
