@@ -39,7 +39,8 @@ std::uint64_t headroom(const fs::path& hierarchy, fs::path group, const cgroup_f
         const auto limit = number_in(dir / files.limit, "");
         const auto usage = number_in(dir / files.usage, "");
         if (limit && usage) {
-            // File pages can be dropped; of those in use only a half counts, so that not all of a mapped model has to go.
+            // File pages can be dropped; of those in use only a half counts, so that not all of a mapped model has to
+            // go.
             const auto stat = [&](const char* key) { return number_in(dir / "memory.stat", key).value_or(0); };
             const std::uint64_t droppable = stat(files.inactive) + stat(files.active) / 2;
             const std::uint64_t used = *usage - std::min(*usage, droppable);
@@ -59,11 +60,12 @@ std::uint64_t cgroup_headroom(const fs::path& root) {
         if (second == std::string::npos) continue;
         const std::string controllers = line.substr(first + 1, second - first - 1), group = line.substr(second + 1);
         if (controllers.empty())
-            least = std::min(
-                least, headroom(root / "sys/fs/cgroup", group, {"memory.max", "memory.current", "inactive_file", "active_file"}));
+            least = std::min(least, headroom(root / "sys/fs/cgroup", group,
+                                        {"memory.max", "memory.current", "inactive_file", "active_file"}));
         else if (controllers == "memory")
-            least = std::min(least, headroom(root / "sys/fs/cgroup/memory", group,
-                                        {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", "total_active_file"}));
+            least = std::min(least,
+                headroom(root / "sys/fs/cgroup/memory", group,
+                    {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", "total_active_file"}));
     }
     return least;
 }
