@@ -26,8 +26,7 @@
 
 namespace troupe::actors {
 
-// ---- executor (other process)
-// ----------------------------------------------------------------------------------------
+// -- executor (other process)
 template <class I> typename I::result_type inspect(I& f, sequence_params& x) {
     return f(caf::meta::type_name("sequence_params"), x.temperature, x.top_p, x.min_p, x.repeat_penalty,
         x.frequency_penalty, x.presence_penalty, x.typical_p, x.top_n_sigma, x.xtc_probability, x.xtc_threshold,
@@ -86,15 +85,18 @@ template <class I> typename I::result_type inspect(I& f, executor_status& x) {
 template <class I> typename I::result_type inspect(I& f, executor_fault& x) {
     return f(caf::meta::type_name("executor_fault"), x.kind, x.after_steps, x.times, x.slow_ms, x.only_watched);
 }
-// Door actor:      (hello_atom, std::string cookie)        -> executor_info (after load) ; wrong cookie: error
-// Executor actor:  (plan)                                   void; answers plan_result to the scheduler it was given
-//                  (attach_atom, caf::actor scheduler)      -> executor_info
-//                  (cancel_atom, std::vector<sequence_id>)  void; bypasses the plan queue
-//                  (status_atom)                            -> executor_status (from counters, never waits for the
-//                  worker) (executor_fault)                         -> bool armed
+// clang-format off
+// Door actor:
+//   (hello_atom, std::string cookie)         -> executor_info (after load); wrong cookie: error
+// Executor actor:
+//   (plan)                                   void; answers plan_result to the scheduler it was given
+//   (attach_atom, caf::actor scheduler)      -> executor_info
+//   (cancel_atom, std::vector<sequence_id>)  void; bypasses the plan queue
+//   (status_atom)                            -> executor_status (from counters, never waits for the worker)
+//   (executor_fault)                         -> bool armed
+// clang-format on
 
-// ---- scheduler
-// -------------------------------------------------------------------------------------------------------
+// -- scheduler
 /// A generation to run (or to go on with, after a front restart: `accepted` not empty). Sent by a session.
 struct submit_generation {
     generation_id id = 0;
@@ -109,9 +111,12 @@ struct submit_generation {
     std::string prompt_text;  ///< only kept when fault injection is on (request_contains)
     caf::actor owner;         ///< the session: receives the messages below
 };
-// (submit_generation)                 -> accepted (bool true) or errc as error (queue_full, out_of_memory ...): see
-// make_caf_error (cancel_atom, generation_id)        void: owner gets generation_finished{cancelled} at once
-// (stop_at_atom, generation_id, std::int64_t n_accepted)  void: a stop string ended at this token count
+// clang-format off
+// (submit_generation)                 -> accepted (bool true) or errc as error (queue_full, out_of_memory ...):
+//                                     see make_caf_error
+// (cancel_atom, generation_id)        void: owner gets generation_finished{cancelled} at once
+// (stop_at_atom, generation_id, std::int64_t n_accepted)
+//                                     void: a stop string ended at this token count
 // (executor_up)  (executor_down)      from the supervisor
 // (plan_result)  (kv_job_result)      from the executor
 // (state_atom)                        -> std::string JSON
@@ -119,11 +124,13 @@ struct submit_generation {
 // (memory_order)  (memory_pressure)   void: from the compactor
 // (compact_atom)                      -> std::string JSON, when it is done: live blocks are packed together, the
 //                                     segments that get empty are returned
-// (fault_spec)                        void: with request_contains: sequences whose prompt_text contains it are opened
-// with watch_text (step_bounds)       void: from the next plan on
+// (fault_spec)                        void: with request_contains: sequences whose prompt_text contains it are
+//                                     opened with watch_text
+// (step_bounds)                       void: from the next plan on
 // (activity_atom, caf::actor)         void: who gets work_state, now and whenever it changes
 // (unload_atom)                       -> bool: everything that waits or runs has ended with errc::not_ready
 // (drain_atom)                        -> bool: from now on submissions get shutting_down
+// clang-format on
 struct executor_up {
     caf::actor executor;
     executor_info info;
@@ -138,13 +145,11 @@ struct executor_down {
     std::uint64_t plan_started = 0;
 };
 
-// ---- session (from the scheduler)
-// -------------------------------------------------------------------------------------- Defined in
-// actors/generation.hpp: generation_position, prompt_progress, generation_tokens, generation_stalled,
+// -- session (from the scheduler)
+// Defined in actors/generation.hpp: generation_position, prompt_progress, generation_tokens, generation_stalled,
 // generation_moving, generation_finished.
 
-// ---- tokenizer
-// ---------------------------------------------------------------------------------------------------------
+// -- tokenizer
 struct render_chat {
     std::vector<chat_message> messages;
     std::string template_kwargs;
@@ -163,18 +168,24 @@ struct constrain_output {
     std::optional<std::string> grammar, json_schema;
     std::string field;  ///< of the request
 };
-// (render_chat) -> rendered_chat ; (constrain_output) -> std::string ; (encode_atom, std::string text, bool
-// add_special, bool parse_special) -> ids
+// clang-format off
+// (render_chat)       -> rendered_chat
+// (constrain_output)  -> std::string
+// (encode_atom, std::string text, bool add_special, bool parse_special)
+//                     -> ids
+// clang-format on
 
-// ---- store
-// ------------------------------------------------------------------------------------------------------------- Defined
-// in actors/store/store_messages.hpp (sessions, messages, generations, journal).
+// -- store
+// Defined in actors/store/store_messages.hpp (sessions, messages, generations, journal).
 
-// ---- supervisor
-// ----------------------------------------------------------------------------------------------------------
-// (health_atom) -> health_report ; (restart_atom) -> bool ; (fault_spec) -> bool ; ...: see
-// actors/supervisor/supervisor.hpp. The scheduler need not report progress: the supervisor reads the executor's
-// counters itself.
+// -- supervisor
+// clang-format off
+// (health_atom)   -> health_report
+// (restart_atom)  -> bool
+// (fault_spec)    -> bool
+// More: see actors/supervisor/supervisor.hpp. The scheduler need not report progress: the supervisor reads the
+// executor's counters itself.
+// clang-format on
 
 /// errc travels through CAF's error as a code in this category and back with its message and param.
 caf::error make_caf_error(const error& e);

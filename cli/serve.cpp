@@ -107,9 +107,6 @@ int serve(const config& c) {
     std::signal(SIGPIPE, SIG_IGN);
     const auto set = watched_signals();
     pthread_sigmask(SIG_BLOCK, &set, nullptr);  // before any thread exists, so that all inherit it
-    if (c.models.empty()) return report(fail(errc::usage, "--model: a model file is needed", "model"));
-    if (c.device.starts_with("cuda"))
-        return report(fail(errc::usage, "--device: cuda is not available in this version", "device"));
 
     auto meters = std::make_shared<metrics>(c.metrics_compat);
     ending end;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/limits.hpp"
 #include "core/requests.hpp"
 
 namespace troupe {
@@ -33,7 +34,7 @@ struct config {
     std::vector<std::string> api_keys;
     std::string api_key_file;
     std::vector<std::string> allowed_origins, allowed_hosts;
-    std::uint64_t max_body = 16u << 20;
+    std::uint64_t max_body = limits::max_body_default;
     std::int64_t websocket_silence = 60;  ///< seconds
     std::string tls_cert, tls_key;
     std::int64_t queue_limit = 64;     ///< waiting requests

@@ -22,7 +22,6 @@ enum class errc : std::uint8_t {
     conflict,
     queue_full,
     queue_timeout,
-    cancelled,
     // engine state
     not_ready,
     shutting_down,
@@ -31,7 +30,6 @@ enum class errc : std::uint8_t {
     non_finite_logits,
     constraint_failed,
     out_of_memory,
-    timeout,
     // start-up
     usage,
     address_in_use,

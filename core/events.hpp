@@ -1,5 +1,5 @@
-// What a client can be told: the events of a session (contracts/websocket.md) as plain structs; net turns them into
-// JSON, server-sent events or OpenAI chunks.
+// What a client can be told: the events of a session as plain structs; net turns them into JSON, server-sent events or
+// OpenAI chunks.
 #pragma once
 
 #include <cstdint>

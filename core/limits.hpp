@@ -40,7 +40,6 @@ inline constexpr auto http_write_timeout = 120s;  ///< one write that makes no p
 inline constexpr std::size_t event_ring_events = 4096;
 inline constexpr std::size_t event_ring_bytes = 1u << 20;
 inline constexpr auto position_event_every = 500ms;
-inline constexpr int degraded_journal_lag_tokens = 32;
 inline constexpr std::size_t store_backlog_bytes = 64u << 20;  ///< unsaved records kept while the disk refuses them
 inline constexpr auto store_retry_every = 1s;                  ///< only while persistence is degraded
 inline constexpr std::uint64_t seq_reservation = 4096;         ///< event numbers reserved in the store at a time

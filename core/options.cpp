@@ -347,6 +347,4 @@ std::string default_toml() {
     return text;
 }
 
-std::filesystem::path cache_directory() { return user_directory("XDG_CACHE_HOME", ".cache") / "troupe"; }
-
 }  // namespace troupe

@@ -60,6 +60,4 @@ result<void> apply_toml(config& c, std::string_view text, std::string_view file_
 /// What configs/default.toml holds.
 std::string default_toml();
 
-std::filesystem::path cache_directory();  ///< ${XDG_CACHE_HOME:-~/.cache}/troupe
-
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// Events and session state as the JSON of contracts/websocket.md (also the bodies of the session routes).
+// Events and session state as the JSON of the WebSocket protocol (also the bodies of the session routes).
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// llama-server's /completion: request and response shapes (contracts/conventions.md) to and from the engine's structs.
+// llama-server's /completion: request and response shapes to and from the engine's structs.
 #pragma once
 
 #include <cstdint>

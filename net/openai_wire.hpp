@@ -1,4 +1,4 @@
-// OpenAI's request and response shapes (contracts/conventions.md section 1) to and from the engine's structs.
+// OpenAI's request and response shapes to and from the engine's structs.
 #pragma once
 
 #include <cstdint>

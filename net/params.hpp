@@ -1,5 +1,4 @@
-// Generation parameters from JSON: names, types and ranges of contracts/cli_and_http.md; what is known but not built is
-// refused.
+// Generation parameters from JSON: names, types and ranges; what is known but not built is refused.
 #pragma once
 
 #include "core/requests.hpp"

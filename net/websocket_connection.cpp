@@ -1,4 +1,4 @@
-// One WebSocket client (contracts/websocket.md): frames in, events out through a bounded queue, pings, authentication.
+// One WebSocket client: frames in, events out through a bounded queue, pings, authentication.
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>

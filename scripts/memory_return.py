@@ -7,7 +7,6 @@ disk: a 2,000-token session demoted, the server restarted; its next turn against
 """
 import argparse
 import datetime
-import json
 import os
 import platform
 import shutil
@@ -19,7 +18,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tests", "black_box"))
-from support import SMOLLM2, Server, Socket, wait_until  # noqa: E402
+from support import Server, Socket, wait_until  # noqa: E402
 
 MIB = 1 << 20
 MOST_DELTAS = 4000  # of the stream, by the end of the burst's part

@@ -29,7 +29,6 @@ kv_usage scheduler_policy::usage() const {
     const block_pool& pool = kv_->pool();
     u.segment_bytes = kv_->layout().segment_bytes;
     u.segments_committed = pool.committed_segments();
-    u.segments_empty = pool.empty_segments();
     u.segments_max = pool.max_segments();
     u.segments_needed = pool.needed_segments();
     u.coldest = kv_->cache().coldest();

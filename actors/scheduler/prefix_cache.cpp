@@ -260,14 +260,14 @@ double prefix_cache::worth(const node& n) const {
     return (token_ms_ + depth_ms_ * depth) / (std::max(bytes, 1.0) * age);
 }
 
-/// Of the leaves that were not used for longest, the one that is worth least.
-bool prefix_cache::evict_leaf(std::size_t group) {
+/// Of the leaves that were not used for longest, the one that is worth least. Each has a block of every group without a
+/// window.
+bool prefix_cache::evict_leaf() {
     node* victim = nullptr;
     double least = 0;
     int seen = 0;
     for (const auto& [used, n] : leaves_) {
         if (!evictable(*n)) continue;
-        if (group < windows_.size() && n->blocks[group] == no_block) continue;
         const double value = worth(*n);
         if (!victim || value < least) {
             victim = n;
@@ -329,15 +329,8 @@ std::optional<steady_time> prefix_cache::coldest() const {
 }
 
 bool prefix_cache::evict(std::size_t group) {
-    if (!is_window(group)) return evict_leaf(group);
+    if (!is_window(group)) return evict_leaf();
     return drop_window(group, plain_[group]) || drop_window(group, kept_[group]);
-}
-
-bool prefix_cache::evict_any() {
-    if (evict_leaf(windows_.size())) return true;
-    for (std::size_t g = 0; g < windows_.size(); ++g)
-        if (is_window(g) && evict(g)) return true;
-    return false;
 }
 
 void prefix_cache::check() const {

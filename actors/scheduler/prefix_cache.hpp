@@ -20,8 +20,8 @@
 
 namespace troupe::actors {
 
-/// Window blocks that are kept on the disk besides those a row at the end looks at: the next prompt may leave the path a
-/// little earlier.
+/// Window blocks that are kept on the disk besides those a row at the end looks at: the next prompt may leave the path
+/// a little earlier.
 inline constexpr std::uint32_t window_slack = 4;
 
 class prefix_cache {
@@ -33,7 +33,7 @@ class prefix_cache {
         block_tokens_key key{};
         std::vector<block_id> blocks;  ///< one a group; no_block: the window's reference is absent
         std::map<block_tokens_key, std::unique_ptr<node>> children;
-        std::uint64_t used = 0;  ///< tick of the last use; the order of eviction
+        std::uint64_t used = 0;    ///< tick of the last use; the order of eviction
         std::uint64_t number = 0;  ///< in the order of creation
         steady_time used_at{};
         std::uint64_t prefix = 0;      ///< model::prefix_key of the path to here
@@ -79,8 +79,6 @@ class prefix_cache {
 
     /// Frees at least one block of this group; false if nothing of it can be evicted.
     bool evict(std::size_t group);
-    /// Evicts one leaf, or else a window reference; false if nothing can be evicted.
-    bool evict_any();
     using choice = std::function<bool(const node&)>;
     /// Evicts what was used last before `limit`, as far as nobody needs it, but not leaves that are `spared`,
     /// nor the window blocks these look at.
@@ -126,7 +124,7 @@ class prefix_cache {
     bool drop_window(std::size_t group, node* n);
     void remove(node* n);  ///< a leaf; cascades to ancestors that hold nothing any more
     bool drop_window(std::size_t group, order& from);
-    bool evict_leaf(std::size_t group);
+    bool evict_leaf();
     void count_checkpoint(node* n, int by);
     using runs = std::vector<std::int64_t>;  ///< a group: references without a gap that end here
     bool usable(std::int64_t length, std::int64_t i, const runs& reach) const;

@@ -99,10 +99,11 @@ struct cancel {};
 using command_body = std::variant<command::create, command::list, command::get, command::update, command::remove,
     command::export_json, command::import_json, command::subscribe, command::unsubscribe, command::disconnect,
     command::message, command::regenerate, command::edit, command::stop, command::complete, command::cancel>;
+/// Moved from by the one who carries it out.
 struct client_command {
     std::string session;
     std::shared_ptr<command_body> body;
-};  ///< moved from by the one who carries it out
+};
 
 // -- session <- gateway
 /// What the sessions know of the model, from the moment it can answer.
@@ -115,10 +116,12 @@ struct session_peers {
     caf::actor scheduler, tokenizer, store;
     std::shared_ptr<const model_facts> model;  ///< null: still loading
 };
+/// -> snapshot_ready, in order with the session's events
 struct snapshot_request {
     std::uint64_t token = 0;
-};                         ///< -> snapshot_ready, in order with the session's events
-struct retire_session {};  ///< leave when idle: memory is needed elsewhere
+};
+/// Leave when idle: memory is needed elsewhere.
+struct retire_session {};
 
 // -- gateway <- session
 struct publish_events {
@@ -140,12 +143,14 @@ struct session_status {
 };
 
 // -- gateway <- engine
+/// The executor is ready: answers can be made.
 struct gateway_model {
     std::shared_ptr<const model_facts> facts;
-};  ///< the executor is ready: answers can be made
+};
+/// The vocabulary is there.
 struct gateway_tokenizer {
     std::function<caf::actor()> spawn;
-};  ///< the vocabulary is there
+};
 struct health_subscription {
     client_ptr client;
 };
@@ -153,10 +158,11 @@ struct health_broadcast {
     bool degraded = false;
     std::string level, reason;
 };
+/// New work is refused from now on.
 struct gateway_drain {
     std::function<void()> when_idle;
     bool journaled_too = true;  ///< false: only for answers that no later start could go on with
-};                              ///< new work is refused from now on
+};
 /// Ephemeral answers are ended with an error, the journal is flushed; no client is called after `done`.
 struct gateway_shutdown {
     std::function<void()> done;

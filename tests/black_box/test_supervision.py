@@ -1,5 +1,4 @@
 """Supervision from outside: sleep and wake, the degradation ladder, what a service manager hears, drain, actors that die."""
-import json
 import os
 import signal
 import socket
@@ -13,11 +12,6 @@ import unittest
 from support import TINY, Server, Socket, alive, children, wait_until
 
 QUESTION = {"messages": [{"role": "user", "content": "Tell me about rivers."}], "temperature": 0, "max_tokens": 24, "ignore_eos": True}
-
-
-def private_kib(pid):
-    with open(f"/proc/{pid}/status") as f:
-        return sum(int(line.split()[1]) for line in f if line.startswith(("RssAnon:", "VmSwap:")))
 
 
 def cpu_seconds(pid):

@@ -1,4 +1,4 @@
-"""The page's WebSocket protocol (contracts/websocket.md): answers, replay, branches, stop, bad frames."""
+"""The page's WebSocket protocol: answers, replay, branches, stop, bad frames."""
 import json
 import time
 import unittest

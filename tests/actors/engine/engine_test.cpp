@@ -99,7 +99,7 @@ class EngineTest : public ::testing::Test {
         auto p = std::make_shared<std::promise<result<T>>>();
         auto f = p->get_future();
         call(reply<T>([p](result<T> r) { p->set_value(std::move(r)); }));
-        if (f.wait_for(patience) != std::future_status::ready) return fail(errc::timeout, "no reply");
+        if (f.wait_for(patience) != std::future_status::ready) return fail(errc::internal, "no reply");
         return f.get();
     }
     session_port& sessions() { return engine_->sessions(); }
