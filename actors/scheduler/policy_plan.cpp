@@ -15,10 +15,10 @@ using namespace std::chrono_literals;
 constexpr std::int64_t admission_chunk = 64;    // prompt tokens of a step, for sizing windows at admission
 constexpr std::int64_t least_chunk_beside = 4;  // prompt tokens a step takes at least beside decoding streams ...
 constexpr std::int64_t least_chunk_alone =
-    32;                                   // ... and with nobody to disturb: below, weights are read for too few rows
+    32;                             // ... and with nobody to disturb: below, weights are read for too few rows
 constexpr int mixed_in_a_row = 32;  // then a step without prompt rows, so that what a budget is a share of stays known
-constexpr auto starves_after = 5s;        // then nobody younger takes the memory a request waits for
-constexpr int most_refused_a_plan = 32;   // each costs a search in the cache
+constexpr auto starves_after = 5s;  // then nobody younger takes the memory a request waits for
+constexpr int most_refused_a_plan = 32;  // each costs a search in the cache
 constexpr std::int64_t least_shared_prefill = 64;
 constexpr auto memory_retry = 100ms;
 
@@ -268,6 +268,11 @@ void scheduler_policy::add_prompt_rows(plan& p, sent_plan& sent, steady_time now
         somebody_decodes = somebody_decodes || e->is == phase::decode;
         if (e->is == phase::prefill && may_run(*e)) order.push_back(e);
     }
+    if (order.empty()) return;
+    if (somebody_decodes && ++mixed_plans_ > mixed_in_a_row) {
+        mixed_plans_ = 0;
+        return;
+    }
     std::stable_sort(order.begin(), order.end(), [&](const entry* a, const entry* b) {
         const auto rank = [&](const entry* e) {
             const auto& [client, session] = std::tie(e->request.client_key, e->request.session);
@@ -275,11 +280,6 @@ void scheduler_policy::add_prompt_rows(plan& p, sent_plan& sent, steady_time now
         };
         return rank(a) < rank(b);
     });
-    if (order.empty()) return;
-    if (somebody_decodes && ++mixed_plans_ > mixed_in_a_row) {
-        mixed_plans_ = 0;
-        return;
-    }
     double left_ms = prompt_budget_ms(somebody_decodes);
     std::int64_t left_rows = max_rows() - static_cast<std::int64_t>(p.rows.size());
     std::int64_t least = somebody_decodes ? least_chunk_beside : least_chunk_alone;

@@ -255,10 +255,11 @@ bool scheduler_core::end_all() {
 
 void scheduler_core::report_usage() {
     if (!compactor_) return;
+    // Looked at only when it would be told: this is the path of every token.
+    const bool working = reported_ && !last_usage_.idle && !policy_.idle();
+    if (working && now() - *reported_ < usage_every) return;
     const kv_usage u = policy_.usage();
-    const bool first = !reported_;
-    if (!first && u == last_usage_) return;
-    if (!first && u.idle == last_usage_.idle && !u.idle && now() - *reported_ < usage_every) return;
+    if (reported_ && u == last_usage_) return;
     last_usage_ = u;
     reported_ = now();
     self_->send(compactor_, u);
