@@ -30,6 +30,18 @@ def status_of(server):
     return server.health()[1].get("status")
 
 
+
+def slow_answer(server):
+    """An answer that takes a second and runs by now: what it must be, where it will be found, who waits for it."""
+    expected = answer(server)
+    server.request("POST", "/admin/faults", {"kind": "slow", "slow_ms": 30, "times": 30})
+    texts = []
+    asker = threading.Thread(target=lambda: texts.append(answer(server)))
+    asker.start()
+    wait_until(lambda: server.metric("troupe_running"), 10, what="a running answer")
+    return expected, texts, asker
+
+
 class NotifySocket:
     """What systemd would hear."""
 
@@ -177,24 +189,14 @@ class End(unittest.TestCase):
 
     def test_sigterm_lets_an_answer_end_that_no_journal_has(self):
         with Server("--fault-injection", model=TINY) as server:
-            expected = answer(server)
-            server.request("POST", "/admin/faults", {"kind": "slow", "slow_ms": 30, "times": 30})
-            texts = []
-            asker = threading.Thread(target=lambda: texts.append(answer(server)))
-            asker.start()
-            wait_until(lambda: server.metric("troupe_running"), 10, what="a running answer")
+            expected, texts, asker = slow_answer(server)
             self.assertEqual(server.stop(), 0)
             asker.join()
             self.assertEqual(texts, [expected])
 
     def test_drain_waits_for_what_runs_and_refuses_the_rest(self):
         with Server("--fault-injection", model=TINY) as server:
-            expected = answer(server)
-            server.request("POST", "/admin/faults", {"kind": "slow", "slow_ms": 30, "times": 30})
-            texts = []
-            asker = threading.Thread(target=lambda: texts.append(answer(server)))
-            asker.start()
-            wait_until(lambda: server.metric("troupe_running"), 10, what="a running answer")
+            expected, texts, asker = slow_answer(server)
             drained = threading.Thread(target=lambda: texts.append(server.request("POST", "/admin/drain")[0]))
             drained.start()
             wait_until(lambda: "draining" in " ".join(server.health()[1].get("reasons", [])), 5)

@@ -36,8 +36,7 @@ std::vector<token_id> answer_of(const std::vector<token_id>& prompt, std::int64_
 class fake_executor {
  public:
     /// images: null if the info says that there is no disk tier.
-    fake_executor(
-        executor_info info, std::mt19937_64& random, double commit_failure, image_store* images = nullptr)
+    fake_executor(executor_info info, std::mt19937_64& random, double commit_failure, image_store* images = nullptr)
         : info_(std::move(info)), layout_(layout_of(info_)), random_(random), commit_failure_(commit_failure),
           images_(images) {
         for (const auto& g : layout_.groups) blocks_.emplace_back(info_.max_segments * g.blocks_per_segment);

@@ -12,9 +12,10 @@ kv_job_result fake_executor::finish_job() {
     const auto tokens = unpack_ids(job.tokens);
     if (!images_) return fault("a job, but there is no disk"), r;
     for (const kv_part& part : job.parts) {
-        const bool good = job.kind == kv_job_kind::save   ? save(job, part, tokens)
-                          : job.kind == kv_job_kind::load ? load(part, tokens)
-                                                          : images_->images.erase(part.file) <= 1;  // it may be gone already
+        const bool good = job.kind == kv_job_kind::save ? save(job, part, tokens)
+                          : job.kind == kv_job_kind::load
+                              ? load(part, tokens)
+                              : images_->images.erase(part.file) <= 1;  // it may be gone already
         if (!good) {
             r.reason = "checksum";
             break;

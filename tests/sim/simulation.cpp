@@ -97,8 +97,7 @@ void simulation::trouble() {
         });
     }
     if (c_.fault(w.shrink))
-        front_->give_back(
-            {c_.now() - std::chrono::milliseconds(c_.pick(0, 2000)), c_.pick(0, 3), c_.chance(0.3)});
+        front_->give_back({c_.now() - std::chrono::milliseconds(c_.pick(0, 2000)), c_.pick(0, 3), c_.chance(0.3)});
 }
 
 void simulation::kill_front() {

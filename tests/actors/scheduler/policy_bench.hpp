@@ -17,6 +17,18 @@ namespace troupe::actors::test {
 
 using namespace std::chrono_literals;
 
+/// Of requests without end tokens.
+inline std::vector<token_id> answer_of(const std::vector<token_id>& prompt, std::int64_t n) {
+    return sim::answer_of(prompt, n, false);
+}
+
+inline policy_settings settings(int seqs = 4, int ahead = 2) {
+    policy_settings s;
+    s.max_seqs = seqs;
+    s.run_ahead = ahead;
+    return s;
+}
+
 struct policy_bench {
     explicit policy_bench(policy_settings s = {}, model::kv_layout layout = full_layout(), std::uint64_t segments = 64,
         std::int32_t n_ctx = 512)

@@ -9,14 +9,9 @@ namespace {
 
 using test::full_layout;
 using test::policy_bench;
+using test::settings;
 using test::tokens_from;
 using namespace std::chrono_literals;
-
-policy_settings settings(int seqs) {
-    policy_settings s;
-    s.max_seqs = seqs;
-    return s;
-}
 
 /// A bench whose steps take time as on a real machine, with the gaps between each stream's tokens.
 struct timed_bench : policy_bench {

@@ -9,23 +9,13 @@
 namespace troupe::actors {
 namespace {
 
+using test::answer_of;
 using test::full_layout;
 using test::policy_bench;
+using test::settings;
 using test::tokens_from;
 using test::windowed_layout;
 using namespace std::chrono_literals;
-
-/// Of requests without end tokens.
-std::vector<token_id> answer_of(const std::vector<token_id>& prompt, std::int64_t n) {
-    return sim::answer_of(prompt, n, false);
-}
-
-policy_settings settings(int seqs = 4, int ahead = 2) {
-    policy_settings s;
-    s.max_seqs = seqs;
-    s.run_ahead = ahead;
-    return s;
-}
 
 // ---- the ordinary course
 

@@ -7,15 +7,12 @@
 namespace troupe::actors {
 namespace {
 
+using test::answer_of;
 using test::full_layout;
 using test::policy_bench;
 using test::tokens_from;
 using test::windowed_layout;
 using namespace std::chrono_literals;
-
-std::vector<token_id> answer_of(const std::vector<token_id>& prompt, std::int64_t n) {
-    return sim::answer_of(prompt, n, false);
-}
 
 struct tier_bench : policy_bench {
     explicit tier_bench(model::kv_layout layout = full_layout(), std::uint64_t room = 1 << 20, int max_seqs = 4)
