@@ -104,8 +104,11 @@ void engine_impl::spawn_actors() {
     gateway_setup g;
     g.settings = std::make_shared<const config>(settings_);
     g.scheduler = actors_.scheduler;
-    g.spawn_store = [&system, facts = facts_, options = store_options{store_file_, no_store_reason_}](
-                        caf::actor gateway) {
+    store_options storing{store_file_, no_store_reason_};
+    if (meters_)
+        storing.journal_lag = [meters = meters_](
+                                  std::size_t n) { meters->journal_lag_tokens.Set(static_cast<double>(n)); };
+    g.spawn_store = [&system, facts = facts_, options = std::move(storing)](caf::actor gateway) {
         auto store = system.spawn<caf::detached>(store_actor, options, std::move(gateway));
         const std::lock_guard lock(facts->mutex);
         return facts->store = store;

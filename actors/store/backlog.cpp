@@ -58,6 +58,8 @@ bool store_backlog::add(const std::vector<record>& records) {
     for (const auto& r : records) more += size_of(r);
     if (bytes_ + more > limits::store_backlog_bytes) return false;
     bytes_ += more;
+    for (const auto& r : records)
+        if (const auto* a = std::get_if<append_tokens>(&r)) tokens_ += a->tokens.size();
     records_.insert(records_.end(), records.begin(), records.end());
     return true;
 }
@@ -65,7 +67,7 @@ bool store_backlog::add(const std::vector<record>& records) {
 result<void> store_backlog::write_to(const apply_records& disk) {
     TROUPE_TRYV(disk(records_));
     records_.clear();
-    bytes_ = 0;
+    bytes_ = tokens_ = 0;
     return {};
 }
 

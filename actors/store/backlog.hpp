@@ -25,6 +25,7 @@ class store_backlog {
     bool empty() const { return records_.empty(); }
     std::size_t size() const { return records_.size(); }
     std::size_t bytes() const { return bytes_; }
+    std::size_t tokens() const { return tokens_; }  ///< of running answers
     const std::vector<record>& records() const { return records_; }
 
     /// Everything in one transaction; empty afterwards. On failure it stays as it is.
@@ -37,7 +38,7 @@ class store_backlog {
 
  private:
     std::vector<record> records_;
-    std::size_t bytes_ = 0;
+    std::size_t bytes_ = 0, tokens_ = 0;
 };
 
 }  // namespace troupe::actors

@@ -13,9 +13,11 @@ namespace {
 
 using store_self = caf::stateful_actor<store_state>;
 
-/// Tells the listener when persistence degrades or heals.
+/// Tells the listener when persistence degrades or heals, and how much waits for the disk.
 void report(store_self* self) {
     auto& s = self->state;
+    const std::size_t lag = s.writer->backlog().tokens();
+    if (std::exchange(s.told_lag, lag) != lag && s.journal_lag) s.journal_lag(lag);
     const bool degraded = s.writer->degraded();
     if (std::exchange(s.told_degraded, degraded) == degraded) return;
     if (degraded)
@@ -131,6 +133,7 @@ caf::behavior store_actor(store_self* self, store_options options, caf::actor li
     self->state.listener = std::move(listener);
     self->set_exception_handler([](std::exception_ptr&) -> caf::error { return caf::sec::runtime_error; });
     self->state.writer.emplace(options.backlog);
+    self->state.journal_lag = options.journal_lag;
     open_database(self, options);
     if (!options.backlog->empty() && !self->state.waits_for_file) {  // an incarnation died while the disk was full
         degrade(self, "records wait for the disk");

@@ -21,6 +21,8 @@ struct store_options {
     std::string file;            ///< path of the database; empty: memory only
     std::string no_file_reason;  ///< why `file` is empty: the reason of the degraded state
     std::shared_ptr<store_backlog> backlog = std::make_shared<store_backlog>();  ///< of all incarnations
+    std::function<void(std::size_t tokens)>
+        journal_lag;  ///< told of accepted tokens that wait for the disk; may be empty
 };
 
 struct store_state {
@@ -33,6 +35,8 @@ struct store_state {
     bool waits_for_file = false;  ///< it could not be opened yet
     bool flush_queued = false;
     bool told_degraded = false;
+    std::size_t told_lag = 0;
+    std::function<void(std::size_t tokens)> journal_lag;
     std::int64_t fault_after = -1;
 };
 

@@ -156,6 +156,22 @@ class disk_limit {
     rlimit before_{};
 };
 
+TEST_F(StuckDisk, HowManyTokensWaitForTheDiskIsTold) {
+    std::vector<std::size_t> lags;
+    options.journal_lag = [&lags](std::size_t n) { lags.push_back(n); };
+    kill(stuck);
+    stuck = spawn(store_actor, options, owner);
+    run();
+    lock();
+    const std::vector<record> records{append_tokens{"gen_1", 0, {1, 2, 3}}};
+    caf::anon_send(stuck, store_write{9, std::make_shared<const std::vector<record>>(records), owner});
+    run();
+    EXPECT_EQ(lags, std::vector<std::size_t>{3});
+    unlock();
+    advance(limits::store_retry_every * 2);
+    EXPECT_EQ(lags, (std::vector<std::size_t>{3, 0}));
+}
+
 TEST_F(StuckDisk, AFullDiskHealsWhenThereIsRoom) {
     const std::string large(200'000, 'z');
     {
