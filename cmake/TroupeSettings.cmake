@@ -41,15 +41,25 @@ endif()
 set(common_headers <algorithm> <array> <cmath> <cstdint> <filesystem> <functional> <map> <memory> <optional> <span>
   <string> <string_view> <unordered_map> <variant> <vector> <fmt/format.h>)
 
-# troupe_layer(NAME SOURCES ... LINK ... PCH ...): one static library; PCH lists the layer's precompiled headers.
+# join_sources(TARGET [ALONE...]): with TROUPE_UNITY, five sources at a time are compiled as one; those in ALONE are not,
+# as they share private names with their neighbours.
+function(join_sources target)
+  if(TROUPE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
+# troupe_layer(NAME SOURCES ... LINK ... PCH ... ALONE ...): one static library; PCH lists the layer's precompiled headers.
 function(troupe_layer name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LINK;PCH" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK;PCH;ALONE" ${ARGN})
   add_library(troupe_${name} STATIC ${arg_SOURCES})
   target_include_directories(troupe_${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(troupe_${name} PUBLIC ${arg_LINK})
   if(arg_PCH)
     target_precompile_headers(troupe_${name} PRIVATE ${arg_PCH})
   endif()
+  join_sources(troupe_${name} ${arg_ALONE})
 endfunction()
 
 # Tests spend their time in the libraries, which are optimized; their own files compile in two thirds of the time like this.
@@ -70,14 +80,14 @@ function(test_headers library out)
   set(${out} ${name} PARENT_SCOPE)
 endfunction()
 
-# troupe_test(NAME SOURCES ... LINK ... [LABELS ...] [ENV ...] [CASES ...]): one GoogleTest binary and its CTest entry.
+# troupe_test(NAME SOURCES ... LINK ... [LABELS ...] [ENV ...] [CASES ...] [ALONE ...]): one GoogleTest binary and its CTest entry.
 # With CASES, which are values of its parametrized tests, an entry for each case (and those that begin like it), and one
 # for all other tests; an entry that finds no test fails.
 function(troupe_test name)
   if(name IN_LIST TROUPE_LEAVE_OUT)
     return()
   endif()
-  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LINK;LABELS;ENV;CASES" ${ARGN})
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LINK;LABELS;ENV;CASES;ALONE" ${ARGN})
   foreach(library ${arg_LINK})
     if(library MATCHES "^troupe_" AND NOT TARGET ${library})
       return()  # TROUPE_PLAIN_ONLY leaves this library out
@@ -89,6 +99,7 @@ function(troupe_test name)
   target_compile_options(${name} PRIVATE ${test_optimization})
   test_headers(${library} headers)
   target_precompile_headers(${name} REUSE_FROM ${headers})
+  join_sources(${name} ${arg_ALONE})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()

@@ -39,7 +39,7 @@ ensure_venv() {
 build_troupe() {
   local type=${TROUPE_BUILD_TYPE:-Release}
   if [[ ! -f $build/build.ninja ]]; then
-    cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE="$type" "${cmake_options[@]}" >&2
+    cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE="$type" -DTROUPE_UNITY=ON "${cmake_options[@]}" >&2
   fi
   ninja -C "$build" "$@" >&2
 }

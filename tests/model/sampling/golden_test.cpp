@@ -6,20 +6,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <limits>
 #include <map>
 #include <sstream>
 
 #include <boost/json.hpp>
 
 #include "model/sampling/chain.hpp"
+#include "tests/model/sampling/neutral.hpp"
 #include "tests/support/figures.hpp"
 
 namespace troupe::model {
 namespace {
 
 namespace json = boost::json;
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 constexpr double tolerance = 2e-5;  // float32 against float64: mainline's own float32 differs by up to 1.5e-5
 
 std::string read(const std::string& name) {
@@ -97,15 +96,6 @@ int rank_of(std::string_view sampler) {
     const auto found = std::find(std::begin(order), std::end(order), sampler);
     EXPECT_NE(found, std::end(order)) << sampler;
     return static_cast<int>(found - std::begin(order));
-}
-
-sampling_params neutral() {
-    sampling_params p;
-    p.temperature = 1;
-    p.top_k = 0;
-    p.top_p = 1;
-    p.min_p = 0;
-    return p;
 }
 
 void add_step(sampling_params& p, float& draw, const json::object& step) {

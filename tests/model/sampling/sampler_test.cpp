@@ -8,19 +8,10 @@
 #include <map>
 #include <random>
 
+#include "tests/model/sampling/neutral.hpp"
+
 namespace troupe::model {
 namespace {
-
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
-
-sampling_params neutral() {
-    sampling_params p;
-    p.temperature = 1;
-    p.top_k = 0;
-    p.top_p = 1;
-    p.min_p = 0;
-    return p;
-}
 
 TEST(sampler, draws_with_the_frequencies_of_the_distribution) {
     const std::vector<float> logits = {1.0f, 2.0f, 0.5f, minus_infinity, 3.0f};
